@@ -1,0 +1,1 @@
+//! Train neural networks declared as plain structs.
