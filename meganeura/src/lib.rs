@@ -1,1 +1,5 @@
-//! Train neural networks declared as plain structs.
+//! Train neural networks declared as plain structs, on any GPU or none.
+
+pub mod autodiff;
+pub mod ir;
+pub mod ops;
