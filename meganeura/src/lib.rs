@@ -3,3 +3,6 @@
 pub mod autodiff;
 pub mod ir;
 pub mod ops;
+pub mod plan;
+pub mod runtime;
+pub mod schedule;
