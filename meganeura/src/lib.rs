@@ -1,8 +1,10 @@
-//! Train neural networks declared as plain structs.
+//! Train neural networks declared as plain structs, on any GPU or none.
 
+pub mod autodiff;
 pub mod data;
 pub mod interop;
-/// The vocabulary of the passes.
-pub mod ir {
-    pub mod random;
-}
+pub mod ir;
+pub mod ops;
+pub mod plan;
+pub mod runtime;
+pub mod schedule;
