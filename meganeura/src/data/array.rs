@@ -1,6 +1,7 @@
 //! Values with a shape, in the host's memory.
 
 use super::DataError;
+use crate::ir::{DType, Shape};
 
 /// Values of one of the element types that models take as inputs.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,11 +26,11 @@ impl Values {
         self.len() == 0
     }
 
-    /// The element type's name: `f32` or `u32`.
-    pub fn type_name(&self) -> &'static str {
+    /// Their type.
+    pub fn dtype(&self) -> DType {
         match self {
-            Self::F32(_) => "f32",
-            Self::U32(_) => "u32",
+            Self::F32(_) => DType::F32,
+            Self::U32(_) => DType::U32,
         }
     }
 
@@ -77,16 +78,16 @@ impl From<Vec<u32>> for Values {
 
 /// Values and their shape, the last axis running fastest.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Array {
-    pub(super) shape: Vec<usize>,
+pub struct HostArray {
+    pub(super) shape: Shape,
     pub(super) values: Values,
 }
 
-impl Array {
+impl HostArray {
     /// The values as an array of the given shape; `[]` is a single value.
-    pub fn new(shape: impl Into<Vec<usize>>, values: impl Into<Values>) -> Result<Self, DataError> {
+    pub fn new(shape: impl Into<Shape>, values: impl Into<Values>) -> Result<Self, DataError> {
         let (shape, values) = (shape.into(), values.into());
-        if elements(&shape) != Some(values.len()) {
+        if elements(shape.dims()) != Some(values.len()) {
             return Err(DataError::Shape {
                 shape,
                 values: values.len(),
@@ -96,8 +97,13 @@ impl Array {
     }
 
     /// The sizes of its axes.
-    pub fn shape(&self) -> &[usize] {
+    pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The type of what it holds.
+    pub fn dtype(&self) -> DType {
+        self.values.dtype()
     }
 
     /// What it holds.
@@ -144,12 +150,12 @@ mod tests {
 
     #[test]
     fn shapes_must_fit_the_values() {
-        assert!(Array::new([2, 3], vec![0.0; 6]).is_ok());
-        assert!(Array::new([], vec![7_u32]).is_ok());
-        assert!(Array::new([usize::MAX, 0, 2], Vec::<f32>::new()).is_ok());
-        let error = Array::new([2, 3], vec![0.0; 5]).unwrap_err();
+        assert!(HostArray::new([2, 3], vec![0.0; 6]).is_ok());
+        assert!(HostArray::new([], vec![7_u32]).is_ok());
+        assert!(HostArray::new([usize::MAX, 0, 2], Vec::<f32>::new()).is_ok());
+        let error = HostArray::new([2, 3], vec![0.0; 5]).unwrap_err();
         assert_eq!(error.to_string(), "shape [2, 3] asks for 6 values, not 5");
-        let error = Array::new([usize::MAX, 2], vec![0_u32]).unwrap_err();
+        let error = HostArray::new([usize::MAX, 2], vec![0_u32]).unwrap_err();
         assert!(error.to_string().contains("more than can be counted"));
     }
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Array, Dataset, Values};
+use super::{Dataset, HostArray, Values};
+use crate::ir::Shape;
 use crate::ir::random::Stream;
 
 /// Some examples of a data set: for each field one array whose first axis counts the examples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     rows: usize,
-    fields: Vec<(String, Array)>,
+    fields: Vec<(String, HostArray)>,
 }
 
 impl Batch {
@@ -19,13 +20,13 @@ impl Batch {
     }
 
     /// The array of the field `name`, if the data set has one.
-    pub fn get(&self, name: &str) -> Option<&Array> {
+    pub fn get(&self, name: &str) -> Option<&HostArray> {
         let mut fields = self.fields();
         fields.find_map(|(own, array)| (own == name).then_some(array))
     }
 
     /// All fields, in the data set's order.
-    pub fn fields(&self) -> impl Iterator<Item = (&str, &Array)> {
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &HostArray)> {
         self.fields
             .iter()
             .map(|(name, array)| (name.as_str(), array))
@@ -34,8 +35,8 @@ impl Batch {
     /// Makes room for the fields `names`; those that are already there keep their memory.
     pub(super) fn prepare<'n>(&mut self, names: impl Iterator<Item = &'n str> + Clone) {
         if !names.clone().eq(self.fields.iter().map(|(name, _)| name)) {
-            let nothing = Array {
-                shape: vec![0],
+            let nothing = HostArray {
+                shape: Shape::from([0]),
                 values: Values::F32(Vec::new()),
             };
             self.fields = names
@@ -44,7 +45,7 @@ impl Batch {
         }
     }
 
-    pub(super) fn arrays_mut(&mut self) -> impl Iterator<Item = &mut Array> {
+    pub(super) fn arrays_mut(&mut self) -> impl Iterator<Item = &mut HostArray> {
         self.fields.iter_mut().map(|(_, array)| array)
     }
 }
@@ -166,7 +167,7 @@ mod tests {
         let data = numbered(9);
         for batch in data.batches(4).unwrap().shuffled(3, 0) {
             let labels = batch.get("label").unwrap();
-            assert_eq!(labels.shape(), [batch.rows()]);
+            assert_eq!(labels.shape().dims(), [batch.rows()]);
             let expected: Vec<f32> = labels
                 .as_u32()
                 .unwrap()
@@ -174,7 +175,7 @@ mod tests {
                 .flat_map(|&label| [label as f32, -(label as f32)])
                 .collect();
             let pixels = batch.get("pixels").unwrap();
-            assert_eq!(pixels.shape(), [batch.rows(), 2]);
+            assert_eq!(pixels.shape().dims(), [batch.rows(), 2]);
             assert_eq!(pixels.as_f32(), Some(&expected[..]));
         }
     }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::array::elements;
-use super::{Array, Batches, DataError, Values};
+use super::{Batches, DataError, HostArray, Values};
 use crate::ir::random::Stream;
+use crate::ir::{DType, Shape};
 
 /// One named field of a data set: an array per row, all of one shape.
 #[derive(Clone, Debug)]
 pub struct Field {
     name: String,
-    row_shape: Vec<usize>,
+    row_shape: Shape,
     values: Arc<Values>,
 }
 
@@ -19,7 +20,7 @@ impl Field {
     /// `values`. The shape `[]` is one value per row, as for a label.
     pub fn new(
         name: impl Into<String>,
-        row_shape: impl Into<Vec<usize>>,
+        row_shape: impl Into<Shape>,
         values: impl Into<Values>,
     ) -> Self {
         Self {
@@ -35,27 +36,27 @@ impl Field {
     }
 
     /// The shape of each row.
-    pub fn row_shape(&self) -> &[usize] {
+    pub fn row_shape(&self) -> &Shape {
         &self.row_shape
     }
 
-    /// The element type's name: `f32` or `u32`.
-    pub fn type_name(&self) -> &'static str {
-        self.values.type_name()
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.values.dtype()
     }
 
     /// The number of rows that the values make up.
     fn rows(&self) -> Result<usize, DataError> {
-        let length = elements(&self.row_shape).unwrap_or(usize::MAX);
+        let length = elements(self.row_shape.dims()).unwrap_or(usize::MAX);
         if length == 0 {
             return Err(self.error(format!(
-                "has rows of shape {:?}, which hold nothing to learn from",
+                "has rows of shape {}, which hold nothing to learn from",
                 self.row_shape
             )));
         }
         if !self.values.len().is_multiple_of(length) {
             return Err(self.error(format!(
-                "has {} values, which is no whole number of rows of shape {:?}",
+                "has {} values, which is no whole number of rows of shape {}",
                 self.values.len(),
                 self.row_shape
             )));
@@ -96,7 +97,7 @@ impl Dataset {
             let own = field.rows()?;
             if own != rows {
                 return Err(field.error(format!(
-                    "has {own} rows of shape {:?} where field `{}` has {rows} of shape {:?}",
+                    "has {own} rows of shape {} where field `{}` has {rows} of shape {}",
                     field.row_shape, first.name, first.row_shape
                 )));
             }
@@ -118,14 +119,14 @@ impl Dataset {
     }
 
     /// One field of one example.
-    pub fn row(&self, field: &str, row: usize) -> Result<Array, DataError> {
+    pub fn row(&self, field: &str, row: usize) -> Result<HostArray, DataError> {
         let field = &self.fields[self.position(field)?];
         let Some(&source) = self.rows.get(row) else {
             return Err(self.no_such_row(row));
         };
         let mut values = field.values.none_like();
         values.gather(&field.values, field.row_length(), &[source]);
-        Ok(Array {
+        Ok(HostArray {
             shape: field.row_shape.clone(),
             values,
         })
@@ -189,16 +190,12 @@ impl Dataset {
 
     /// The same examples with the rows of `field` in another shape, such as `[1, 28, 28]` for
     /// `[784]`.
-    pub fn reshape(
-        mut self,
-        field: &str,
-        row_shape: impl Into<Vec<usize>>,
-    ) -> Result<Self, DataError> {
+    pub fn reshape(mut self, field: &str, row_shape: impl Into<Shape>) -> Result<Self, DataError> {
         let (position, row_shape) = (self.position(field)?, row_shape.into());
         let field = &mut self.fields[position];
-        if elements(&row_shape) != Some(field.row_length()) {
+        if elements(row_shape.dims()) != Some(field.row_length()) {
             return Err(field.error(format!(
-                "has rows of shape {:?}, which cannot take the shape {row_shape:?}",
+                "has rows of shape {}, which cannot take the shape {row_shape}",
                 field.row_shape
             )));
         }
@@ -215,9 +212,7 @@ impl Dataset {
     pub(super) fn gather(&self, rows: &[usize], batch: &mut super::Batch) {
         batch.prepare(self.fields.iter().map(|field| field.name.as_str()));
         for (field, array) in self.fields.iter().zip(batch.arrays_mut()) {
-            array.shape.clear();
-            array.shape.push(rows.len());
-            array.shape.extend_from_slice(&field.row_shape);
+            array.shape = [&[rows.len()], field.row_shape.dims()].concat().into();
             array.values.gather(&field.values, field.row_length(), rows);
         }
     }
@@ -246,7 +241,7 @@ impl Dataset {
 impl Field {
     /// Values per row, of a field that was checked.
     fn row_length(&self) -> usize {
-        self.row_shape.iter().product()
+        self.row_shape.elements()
     }
 }
 
@@ -314,7 +309,7 @@ mod tests {
     fn rows_can_be_renamed_and_reshaped() {
         let data = numbered(2).rename("pixels", "image").unwrap();
         let data = data.reshape("image", [1, 2, 1]).unwrap();
-        assert_eq!(data.row("image", 1).unwrap().shape(), [1, 2, 1]);
+        assert_eq!(data.row("image", 1).unwrap().shape().dims(), [1, 2, 1]);
         assert_eq!(
             message(data.clone().rename("image", "label")),
             "field `image` cannot be called `label`: there is one"

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::ir::Shape;
+
 /// Why data could not be read or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,10 +38,10 @@ pub enum DataError {
         advice: String,
     },
     /// A shape and the number of values given for it do not fit.
-    #[error("shape {shape:?} asks for {} values, not {values}", wanted(.shape))]
+    #[error("shape {shape} asks for {} values, not {values}", wanted(.shape))]
     Shape {
         /// The shape.
-        shape: Vec<usize>,
+        shape: Shape,
         /// How many values there are.
         values: usize,
     },
@@ -63,8 +65,8 @@ fn listed(files: &[String]) -> String {
     format!("{} {verb}", names.join(", "))
 }
 
-fn wanted(shape: &[usize]) -> String {
-    match super::array::elements(shape) {
+fn wanted(shape: &Shape) -> String {
+    match super::array::elements(shape.dims()) {
         Some(count) => count.to_string(),
         None => "more than can be counted".to_string(),
     }

@@ -151,7 +151,7 @@ mod tests {
         let mnist = Mnist::open(&folder.0).unwrap();
         assert_eq!((mnist.train.rows(), mnist.test.rows()), (6, 2));
         let image = mnist.train.row("image", 5).unwrap();
-        assert_eq!(image.shape(), [784]);
+        assert_eq!(image.shape().dims(), [784]);
         assert_eq!(image.as_f32().unwrap(), [1.0; 784]);
         assert_eq!(
             mnist.train.row("image", 1).unwrap().as_f32().unwrap()[0],

@@ -13,7 +13,7 @@
 //! let (train, test) = data.split(0.34, 42)?;
 //! assert_eq!((train.rows(), test.rows()), (2, 1));
 //! for batch in train.batches(64)?.shuffled(42, 0) {
-//!     assert_eq!(batch.get("pixels").unwrap().shape(), [2, 2]);
+//!     assert_eq!(batch.get("pixels").unwrap().shape().dims(), [2, 2]);
 //! }
 //! # Ok::<(), meganeura::data::DataError>(())
 //! ```
@@ -25,7 +25,7 @@ mod error;
 pub mod idx;
 mod mnist;
 
-pub use array::{Array, Values};
+pub use array::{HostArray, Values};
 pub use batches::{Batch, Batches};
 pub use dataset::{Dataset, Field};
 pub use error::DataError;

@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::atomic;
-use crate::data::{Array, Values};
+use crate::data::{HostArray, Values};
 use header::{ElementType, Header};
 
 /// Why a safetensors file, or a tensor of it, could not be used.
@@ -73,12 +73,12 @@ pub enum SafetensorsError {
 /// Named arrays, and remarks in text, as a safetensors file holds them.
 ///
 /// ```
-/// use meganeura::data::Array;
+/// use meganeura::data::HostArray;
 /// use meganeura::interop::safetensors::Tensors;
 ///
 /// let path = std::env::temp_dir().join(format!("weights-{}.safetensors", std::process::id()));
 /// let mut tensors = Tensors::default();
-/// tensors.insert("hidden.0.bias", Array::new([2], vec![0.5, -0.5])?);
+/// tensors.insert("hidden.0.bias", HostArray::new([2], vec![0.5, -0.5])?);
 /// tensors.save(&path)?;
 ///
 /// let tensors = Tensors::load(&path)?;
@@ -89,7 +89,7 @@ pub enum SafetensorsError {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tensors {
-    arrays: BTreeMap<String, Array>,
+    arrays: BTreeMap<String, HostArray>,
     remarks: BTreeMap<String, String>,
     /// Where they were loaded from, for errors.
     source: Option<PathBuf>,
@@ -141,7 +141,7 @@ impl Tensors {
     }
 
     /// Adds an array, in the place of one of the same name.
-    pub fn insert(&mut self, name: impl Into<String>, array: Array) {
+    pub fn insert(&mut self, name: impl Into<String>, array: HostArray) {
         self.arrays.insert(name.into(), array);
     }
 
@@ -166,14 +166,14 @@ impl Tensors {
     }
 
     /// All arrays, ordered by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Array)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &HostArray)> {
         self.arrays
             .iter()
             .map(|(name, array)| (name.as_str(), array))
     }
 
     /// The array `name`.
-    pub fn get(&self, name: &str) -> Result<&Array, SafetensorsError> {
+    pub fn get(&self, name: &str) -> Result<&HostArray, SafetensorsError> {
         self.arrays
             .get(name)
             .ok_or_else(|| SafetensorsError::Missing {
@@ -187,7 +187,7 @@ impl Tensors {
     pub fn f32(&self, name: &str, shape: &[usize]) -> Result<&[f32], SafetensorsError> {
         let array = self.get(name)?;
         match array.as_f32() {
-            Some(values) if array.shape() == shape => Ok(values),
+            Some(values) if array.shape().dims() == shape => Ok(values),
             _ => Err(self.mismatch(name, array, "f32", shape)),
         }
     }
@@ -196,7 +196,7 @@ impl Tensors {
     pub fn u32(&self, name: &str, shape: &[usize]) -> Result<&[u32], SafetensorsError> {
         let array = self.get(name)?;
         match array.as_u32() {
-            Some(values) if array.shape() == shape => Ok(values),
+            Some(values) if array.shape().dims() == shape => Ok(values),
             _ => Err(self.mismatch(name, array, "u32", shape)),
         }
     }
@@ -204,14 +204,14 @@ impl Tensors {
     fn mismatch(
         &self,
         name: &str,
-        array: &Array,
+        array: &HostArray,
         element_type: &str,
         shape: &[usize],
     ) -> SafetensorsError {
         SafetensorsError::Mismatch {
             file: self.file(),
             tensor: name.to_string(),
-            found: format!("{} {:?}", array.values().type_name(), array.shape()),
+            found: format!("{} {}", array.dtype(), array.shape()),
             expected: format!("{element_type} {shape:?}"),
         }
     }
@@ -250,7 +250,7 @@ impl Tensors {
                 ElementType::F32 => Values::F32(read_values(&mut reader, count, f32::from_bits)?),
                 ElementType::U32 => Values::U32(read_values(&mut reader, count, |bits| bits)?),
             };
-            let array = Array::new(tensor.shape, values);
+            let array = HostArray::new(tensor.shape, values);
             let array = array.map_err(|error| Problem::Format(error.to_string()))?;
             arrays.insert(tensor.name, array);
         }

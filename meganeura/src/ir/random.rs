@@ -116,6 +116,16 @@ impl Stream {
         self.normal_pair(index / 2)[(index % 2) as usize]
     }
 
+    /// [`normal`](Self::normal), redrawn until it lies within ±`bound`, or 0 when ten thousand
+    /// draws do not (no bound worth asking for). Redrawing goes 2⁴⁰ indices on.
+    pub fn truncated_normal(self, index: u64, bound: f32) -> f32 {
+        const ATTEMPTS: u64 = 10_000;
+        (0..ATTEMPTS)
+            .map(|attempt| self.normal(index.wrapping_add(attempt << 40)))
+            .find(|value| value.abs() <= bound)
+            .unwrap_or(0.0)
+    }
+
     /// Uniform among `0..bound`, or 0 when `bound` is 0. The bias is below `bound` / 2⁶⁴.
     pub const fn below(self, index: u64, bound: u64) -> u64 {
         ((self.bits_u64(index) as u128 * bound as u128) >> 64) as u64
@@ -268,6 +278,21 @@ mod tests {
         let uniform = |index| stream.uniform_f64(index);
         close(moment(&uniform, 1), 0.5, (1.0_f64 / 12.0).sqrt());
         close(moment(&uniform, 2), 1.0 / 3.0, (4.0_f64 / 45.0).sqrt());
+    }
+
+    /// Within ±2 a normal has the variance 0.7737 (1 − 4·φ(2) / (2·Φ(2) − 1)).
+    #[test]
+    fn truncated_normals_are_redrawn_normals() {
+        let (count, stream) = (50_000_u64, Stream::new(4, 0));
+        let mut squares = 0.0;
+        for index in 0..count {
+            let (value, normal) = (stream.truncated_normal(index, 2.0), stream.normal(index));
+            assert!(value.abs() <= 2.0);
+            assert!(value == normal || normal.abs() > 2.0);
+            squares += f64::from(value).powi(2);
+        }
+        assert!((squares / count as f64 - 0.7737).abs() < 0.02);
+        assert_eq!(stream.truncated_normal(0, -1.0), 0.0);
     }
 
     #[test]

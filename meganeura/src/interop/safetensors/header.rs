@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use serde_json::{Map, Value, json};
 
 use super::Problem;
-use crate::data::{Array, Values};
+use crate::data::{HostArray, Values};
 
 /// The key that holds remarks instead of a tensor.
 const REMARKS: &str = "__metadata__";
@@ -63,7 +63,7 @@ pub struct Header {
 
 impl Header {
     /// Describes a file that holds these arrays in the map's order.
-    pub fn of(arrays: &BTreeMap<String, Array>, remarks: &BTreeMap<String, String>) -> Self {
+    pub fn of(arrays: &BTreeMap<String, HostArray>, remarks: &BTreeMap<String, String>) -> Self {
         let mut end = 0;
         let tensors = arrays.iter().map(|(name, array)| {
             let start = end;
@@ -74,7 +74,7 @@ impl Header {
                     Values::F32(_) => ElementType::F32,
                     Values::U32(_) => ElementType::U32,
                 },
-                shape: array.shape().to_vec(),
+                shape: array.shape().dims().to_vec(),
                 range: (start, end),
             }
         });

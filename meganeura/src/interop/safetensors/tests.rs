@@ -11,10 +11,13 @@ fn example() -> Tensors {
         -0.0,
         0.1,
     ];
-    tensors.insert("weight", Array::new([2, 3], weight).unwrap());
-    tensors.insert("labels", Array::new([2], vec![7_u32, u32::MAX]).unwrap());
-    tensors.insert("loss", Array::new([], vec![0.5]).unwrap());
-    tensors.insert("empty", Array::new([0, 4], Vec::<f32>::new()).unwrap());
+    tensors.insert("weight", HostArray::new([2, 3], weight).unwrap());
+    tensors.insert(
+        "labels",
+        HostArray::new([2], vec![7_u32, u32::MAX]).unwrap(),
+    );
+    tensors.insert("loss", HostArray::new([], vec![0.5]).unwrap());
+    tensors.insert("empty", HostArray::new([0, 4], Vec::<f32>::new()).unwrap());
     tensors.set_remark("format", "pt");
     tensors.set_remark("a \"quoted\" key", "line\nbreak");
     tensors
@@ -81,7 +84,7 @@ fn what_is_written_is_read_bit_for_bit() {
     assert_eq!(again.len(), tensors.len());
     for ((name, array), (other_name, other)) in tensors.iter().zip(again.iter()) {
         assert_eq!((name, array.shape()), (other_name, other.shape()));
-        let bits = |array: &Array| match array.values() {
+        let bits = |array: &HostArray| match array.values() {
             Values::F32(values) => values.iter().map(|value| value.to_bits()).collect(),
             Values::U32(values) => values.clone(),
         };
@@ -93,7 +96,7 @@ fn what_is_written_is_read_bit_for_bit() {
 fn values_longer_than_the_buffer_are_read() {
     let values: Vec<u32> = (0..2 * BUFFERED_WORDS as u32 + 3).collect();
     let mut tensors = Tensors::default();
-    tensors.insert("long", Array::new([values.len()], values).unwrap());
+    tensors.insert("long", HostArray::new([values.len()], values).unwrap());
     assert_eq!(read(&bytes(&tensors)).unwrap(), tensors);
 }
 
@@ -141,7 +144,7 @@ fn saving_replaces_the_file_and_leaves_nothing_else() {
     let path = folder.0.join("model");
     example().save(&path).unwrap();
     let mut other = Tensors::default();
-    other.insert("x", Array::new([1], vec![1.0]).unwrap());
+    other.insert("x", HostArray::new([1], vec![1.0]).unwrap());
     other.save(&path).unwrap();
     assert_eq!(Tensors::load(&path).unwrap(), other);
     assert_eq!(folder.names(), ["model"]);
@@ -152,10 +155,10 @@ fn a_failed_save_leaves_the_old_file() {
     let folder = Folder::new("failed");
     let path = folder.0.join("model");
     let mut good = Tensors::default();
-    good.insert("x", Array::new([1], vec![1.0]).unwrap());
+    good.insert("x", HostArray::new([1], vec![1.0]).unwrap());
     good.save(&path).unwrap();
     let mut bad = good.clone();
-    bad.insert("__metadata__", Array::new([1], vec![1.0]).unwrap());
+    bad.insert("__metadata__", HostArray::new([1], vec![1.0]).unwrap());
     let error = bad.save(&path).unwrap_err().to_string();
     assert!(error.starts_with("cannot write `") && error.contains("no tensor can be called"));
     assert_eq!(Tensors::load(&path).unwrap(), good);
