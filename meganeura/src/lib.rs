@@ -1,6 +1,8 @@
 //! Train neural networks declared as plain structs, on any GPU or none.
 
 pub mod autodiff;
+pub mod data;
+pub mod interop;
 pub mod ir;
 pub mod ops;
 pub mod plan;
