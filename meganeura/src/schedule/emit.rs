@@ -3,13 +3,13 @@
 use rustc_hash::FxHashMap;
 
 use super::domain::{Domain, Place};
-use super::fuse::{Fusion, Kind, reduces_rows};
+use super::fuse::{Fusion, Kind};
 use super::kernel::{
     Access, Accumulate, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel,
     LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
 };
 use super::reference::Reference;
-use crate::ir::{DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape};
+use crate::ir::{Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape};
 
 /// What emission needs to know of the rest of the schedule.
 pub struct Emitter<'a> {
@@ -209,44 +209,9 @@ impl<'a> Emitter<'a> {
     /// Compute one member and store it where it is wanted.
     fn member(&self, building: &mut Building, id: NodeId) {
         let node = self.node(id);
-        let place = self.fusion.place_of[id.index()];
+        let place = self.fusion.role_of[id.index()].place;
         if let Lowering::Reduce(combine) = node.op.def.lowering {
-            let from = &self.node(node.inputs[0]).ty.shape;
-            let operand = self.operand(
-                building,
-                &self.fusion.references.of[node.inputs[0].index()],
-                Place::Full,
-            );
-            if reduces_rows(node, from) {
-                let value = building.push(Instruction::Reduce(combine, operand));
-                building.values.insert(id, value);
-                return self.store(building, id);
-            }
-            let last = from.rank() - 1;
-            let value = if node.op.attributes.as_axes().contains(&last) {
-                building.push(Instruction::Reduce(combine, operand))
-            } else {
-                operand
-            };
-            let (strides, column_stride) = self
-                .fusion
-                .target(id, &building.domain)
-                .expect("checked when the node joined");
-            for &buffer in &self.stores_of[&id] {
-                let access = Access {
-                    buffer,
-                    dtype: DType::F32,
-                    offset: 0,
-                    strides: strides.clone(),
-                    column_stride,
-                };
-                building.body.accumulates.push(Accumulate {
-                    combine,
-                    value,
-                    access,
-                });
-            }
-            return;
+            return self.reduction(building, id, combine);
         }
         let operands: Vec<ValueId> = self
             .fusion
@@ -263,8 +228,44 @@ impl<'a> Emitter<'a> {
         self.store(building, id);
     }
 
+    fn reduction(&self, building: &mut Building, id: NodeId, combine: Combine) {
+        let node = self.node(id);
+        let role = self.fusion.role_of[id.index()];
+        let from = &self.node(node.inputs[0]).ty.shape;
+        let reference = &self.fusion.references.of[node.inputs[0].index()];
+        let operand = self.operand(building, reference, role.reads);
+        if role.place == Place::Row {
+            let value = building.push(Instruction::Reduce(combine, operand));
+            building.values.insert(id, value);
+            return self.store(building, id);
+        }
+        let over_columns = node.op.attributes.as_axes().contains(&(from.rank() - 1));
+        let value = if over_columns && role.reads == Place::Full {
+            building.push(Instruction::Reduce(combine, operand))
+        } else {
+            operand
+        };
+        let target = self.fusion.target(id, &building.domain, role.reads);
+        let (strides, column_stride) = target.expect("checked when the node joined");
+        for &buffer in &self.stores_of[&id] {
+            let strides = strides.clone();
+            let access = Access {
+                buffer,
+                dtype: DType::F32,
+                offset: 0,
+                strides,
+                column_stride,
+            };
+            building.body.accumulates.push(Accumulate {
+                combine,
+                value,
+                access,
+            });
+        }
+    }
+
     fn store(&self, building: &mut Building, id: NodeId) {
-        let place = self.fusion.place_of[id.index()];
+        let place = self.fusion.role_of[id.index()].place;
         for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
             let access = self.dense(&building.domain, place, buffer, self.node(id).ty.dtype);
             building.body.stores.push(Store {

@@ -6,7 +6,7 @@
 
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
-use crate::ir::{Graph, Lowering, Node, NodeId, Shape};
+use crate::ir::{Graph, Layout, Lowering, Node, NodeId, Shape};
 
 /// What a group of nodes becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,43 @@ pub enum Kind {
     Contract,
     /// A gather or scatter, alone.
     Indexed,
+}
+
+/// How a node takes part in a kernel: what it becomes, and what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// The place of its value.
+    pub place: Place,
+    /// The place of its operands: a reduction's differs from its own.
+    pub reads: Place,
+}
+
+impl Role {
+    /// An elementwise node of full values.
+    const FULL: Role = Role {
+        place: Place::Full,
+        reads: Place::Full,
+    };
+    /// An elementwise node of row values.
+    const ROW: Role = Role {
+        place: Place::Row,
+        reads: Place::Row,
+    };
+    /// A reduction of each row.
+    const OF_ROWS: Role = Role {
+        place: Place::Row,
+        reads: Place::Full,
+    };
+    /// A reduction of full values over rows, perhaps over columns too.
+    const OVER_ROWS: Role = Role {
+        place: Place::Outside,
+        reads: Place::Full,
+    };
+    /// A reduction of row values over rows.
+    const OF_ROW_VALUES: Role = Role {
+        place: Place::Outside,
+        reads: Place::Row,
+    };
 }
 
 /// Nodes that share a kernel.
@@ -41,9 +78,9 @@ pub struct Fusion<'a> {
     pub groups: Vec<Group>,
     /// The group of each node that has one.
     pub group_of: Vec<Option<usize>>,
-    /// The place of each such node in its group's domain.
-    pub place_of: Vec<Place>,
-    /// Scalars that depend on nothing but leaves: computed wherever they are used.
+    /// How each such node takes part.
+    pub role_of: Vec<Role>,
+    /// Nodes that are one number made of leaves: computed wherever they are used.
     pub inline: Vec<bool>,
 }
 
@@ -60,7 +97,7 @@ impl<'a> Fusion<'a> {
             references,
             groups: Vec::new(),
             group_of: vec![None; nodes.len()],
-            place_of: vec![Place::Outside; nodes.len()],
+            role_of: vec![Role::OVER_ROWS; nodes.len()],
             inline: vec![false; nodes.len()],
         };
         for index in (0..nodes.len()).filter(|&index| live[index]) {
@@ -78,14 +115,15 @@ impl<'a> Fusion<'a> {
         &self.nodes[id.index()]
     }
 
+    /// Whether all elements of a node are one number that depends on leaves only.
     fn is_inline(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        matches!(node.op.def.lowering, Lowering::Pointwise(_))
-            && node.ty.shape.elements() == 1
-            && node
-                .inputs
-                .iter()
-                .all(|input| self.is_free(self.references.of[input.index()].base))
+        let uniform = |input: &NodeId| {
+            let reference = &self.references.of[input.index()];
+            let base = reference.base;
+            self.is_free(base) && (self.inline[base.index()] || reference.layout.is_uniform())
+        };
+        matches!(node.op.def.lowering, Lowering::Pointwise(_)) && node.inputs.iter().all(uniform)
     }
 
     /// Whether a value is at hand in any kernel.
@@ -116,29 +154,27 @@ impl<'a> Fusion<'a> {
         let node = self.node(id);
         let copied = self.references.copies[id.index()].is_some();
         match node.op.def.lowering {
-            Lowering::View(_) if copied => self.join_or_start(id, &node.ty.shape, &[Place::Full]),
+            Lowering::View(_) if copied => self.join_or_start(id, &node.ty.shape, &[Role::FULL]),
             Lowering::View(_) | Lowering::Leaf | Lowering::Constant | Lowering::Index => {}
             Lowering::Pointwise(_) => {
-                self.join_or_start(id, &node.ty.shape, &[Place::Full, Place::Row]);
+                self.join_or_start(id, &node.ty.shape, &[Role::FULL, Role::ROW]);
             }
             Lowering::Reduce(_) => {
                 let shape = &self.nodes[node.inputs[0].index()].ty.shape;
-                let place = if reduces_rows(node, shape) {
-                    Place::Row
-                } else {
-                    Place::Outside
-                };
-                self.join_or_start(id, shape, &[place]);
+                match reduces_rows(node, shape) {
+                    true => self.join_or_start(id, shape, &[Role::OF_ROWS, Role::OF_ROW_VALUES]),
+                    false => self.join_or_start(id, shape, &[Role::OVER_ROWS, Role::OF_ROW_VALUES]),
+                }
             }
-            Lowering::Contract => self.start(id, Kind::Contract, &node.ty.shape, Place::Full),
+            Lowering::Contract => self.start(id, Kind::Contract, &node.ty.shape, Role::FULL),
             Lowering::Gather | Lowering::ScatterAdd => {
-                self.start(id, Kind::Indexed, &node.ty.shape, Place::Outside);
+                self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
             }
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
 
-    fn start(&mut self, id: NodeId, kind: Kind, shape: &Shape, place: Place) {
+    fn start(&mut self, id: NodeId, kind: Kind, shape: &Shape, role: Role) {
         let group = self.groups.len();
         let domain = Domain::of(shape);
         self.groups.push(Group {
@@ -147,10 +183,10 @@ impl<'a> Fusion<'a> {
             members: Vec::new(),
             needs: Vec::new(),
         });
-        self.add(id, group, place);
+        self.add(id, group, role);
     }
 
-    fn add(&mut self, id: NodeId, group: usize, place: Place) {
+    fn add(&mut self, id: NodeId, group: usize, role: Role) {
         for reference in self.operands(id) {
             if let Some(other) = self.group_of[reference.base.index()] {
                 if other != group
@@ -163,12 +199,12 @@ impl<'a> Fusion<'a> {
         }
         self.groups[group].members.push(id);
         self.group_of[id.index()] = Some(group);
-        self.place_of[id.index()] = place;
+        self.role_of[id.index()] = role;
     }
 
     /// Put a node that runs over `shape` into the kernel of an operand, contractions first
     /// (what joins them never goes through memory), else into a new one.
-    fn join_or_start(&mut self, id: NodeId, shape: &Shape, places: &[Place]) {
+    fn join_or_start(&mut self, id: NodeId, shape: &Shape, roles: &[Role]) {
         let mut candidates: Vec<usize> = self
             .operands(id)
             .iter()
@@ -182,14 +218,14 @@ impl<'a> Fusion<'a> {
         });
         candidates.dedup();
         for group in candidates {
-            for &place in places {
-                if let Some(domain) = self.fitting_domain(id, group, shape, place) {
+            for &role in roles {
+                if let Some(domain) = self.fitting_domain(id, group, shape, role) {
                     self.groups[group].domain = domain;
-                    return self.add(id, group, place);
+                    return self.add(id, group, role);
                 }
             }
         }
-        self.start(id, Kind::Loop, shape, places[0]);
+        self.start(id, Kind::Loop, shape, roles[0]);
     }
 
     /// The domain, perhaps with finer outer axes, in which the group can take the node in.
@@ -198,36 +234,34 @@ impl<'a> Fusion<'a> {
         id: NodeId,
         group: usize,
         shape: &Shape,
-        place: Place,
+        role: Role,
     ) -> Option<Domain> {
         let target = &self.groups[group];
-        let reduces = matches!(self.node(id).op.def.lowering, Lowering::Reduce(_));
-        let elements = if place == Place::Row && !reduces {
-            target.domain.rows()
-        } else {
-            target.domain.elements()
+        let elements = match role.reads {
+            Place::Row => target.domain.rows(),
+            _ => target.domain.elements(),
         };
         let accepts = match target.kind {
             Kind::Loop => true,
-            Kind::Contract => !reduces,
+            Kind::Contract => role == Role::FULL || role == Role::ROW,
             Kind::Indexed => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;
         }
         let own = Domain::of(shape);
-        if reduces && own.columns != target.domain.columns {
+        let same_columns = own.columns == target.domain.columns;
+        if role == Role::OF_ROWS && !same_columns {
             return None;
         }
         let mut domains = vec![target.domain.clone()];
-        let finer =
-            own.outer.len() > target.domain.outer.len() && own.columns == target.domain.columns;
-        if finer && place == Place::Full && target.kind == Kind::Loop {
+        let finer = own.outer.len() > target.domain.outer.len() && same_columns;
+        if finer && role.reads == Place::Full && target.kind == Kind::Loop {
             domains.push(own);
         }
         domains
             .into_iter()
-            .find(|domain| self.fits(id, group, domain, place))
+            .find(|domain| self.fits(id, group, domain, role))
     }
 
     fn would_cycle(&self, id: NodeId, group: usize) -> bool {
@@ -253,31 +287,32 @@ impl<'a> Fusion<'a> {
     }
 
     /// Whether every operand of a node can be had in a domain.
-    fn fits(&self, id: NodeId, group: usize, domain: &Domain, place: Place) -> bool {
-        let node = self.node(id);
-        let reduces = matches!(node.op.def.lowering, Lowering::Reduce(_));
-        // A reduction reads full values, whatever becomes of them.
-        let reading = if reduces { Place::Full } else { place };
+    fn fits(&self, id: NodeId, group: usize, domain: &Domain, role: Role) -> bool {
         let operands = self.operands(id).into_iter().all(|reference| {
             let base = reference.base;
-            if self.group_of[base.index()] == Some(group) && !self.inline[base.index()] {
-                let needed = domain.place_of_base(&reference.layout, reading);
-                return self.place_of[base.index()] != Place::Outside
-                    && needed.is_some_and(|needed| {
-                        needed == self.place_of[base.index()] || domain.columns == 1
-                    });
-            }
-            domain.strides(&reference.layout, reading).is_some()
+            self.inline[base.index()]
+                || match self.group_of[base.index()] == Some(group) {
+                    true => self.is_at_hand(reference, domain, role.reads),
+                    false => domain.strides(&reference.layout, role.reads).is_some(),
+                }
         });
-        operands && (place != Place::Outside || self.target(id, domain).is_some())
+        operands && (role.place != Place::Outside || self.target(id, domain, role.reads).is_some())
+    }
+
+    /// Whether a value computed in a kernel is what a member of it reads.
+    fn is_at_hand(&self, reference: &Reference, domain: &Domain, reads: Place) -> bool {
+        let place = self.role_of[reference.base.index()].place;
+        let needed = domain.place_of_base(&reference.layout, reads);
+        place != Place::Outside
+            && needed.is_some_and(|needed| needed == place || domain.columns == 1)
     }
 
     /// Where a reduction over rows puts its result, as strides over the domain.
-    pub fn target(&self, id: NodeId, domain: &Domain) -> Option<(Vec<usize>, usize)> {
+    pub fn target(&self, id: NodeId, domain: &Domain, reads: Place) -> Option<(Vec<usize>, usize)> {
         let node = self.node(id);
         let from = &self.nodes[node.inputs[0].index()].ty.shape;
-        let layout = crate::ir::Layout::contiguous(&node.ty.shape).broadcast(from);
-        domain.strides(&layout, Place::Full)
+        let layout = Layout::contiguous(&node.ty.shape).broadcast(from);
+        domain.strides(&layout, reads)
     }
 
     /// Merge loops over one domain that read the same memory or each other's values.
@@ -332,24 +367,13 @@ impl<'a> Fusion<'a> {
             return false;
         }
         let usable = |reader: usize, writer: usize| {
+            let domain = &self.groups[reader].domain;
             self.groups[reader].members.iter().all(|&id| {
                 self.operands(id).iter().all(|reference| {
                     let base = reference.base;
-                    if self.group_of[base.index()] != Some(writer) || self.inline[base.index()] {
-                        return true;
-                    }
-                    let reduces = matches!(self.node(id).op.def.lowering, Lowering::Reduce(_));
-                    let reading = if reduces {
-                        Place::Full
-                    } else {
-                        self.place_of[id.index()]
-                    };
-                    let domain = &self.groups[reader].domain;
-                    let needed = domain.place_of_base(&reference.layout, reading);
-                    self.place_of[base.index()] != Place::Outside
-                        && needed.is_some_and(|needed| {
-                            needed == self.place_of[base.index()] || domain.columns == 1
-                        })
+                    self.group_of[base.index()] != Some(writer)
+                        || self.inline[base.index()]
+                        || self.is_at_hand(reference, domain, self.role_of[id.index()].reads)
                 })
             })
         };
@@ -380,7 +404,7 @@ impl<'a> Fusion<'a> {
 }
 
 /// Whether a reduction runs over the last axis and nothing else.
-pub fn reduces_rows(node: &Node, operand: &Shape) -> bool {
+fn reduces_rows(node: &Node, operand: &Shape) -> bool {
     let axes = node.op.attributes.as_axes();
     let last = operand.rank().wrapping_sub(1);
     axes.contains(&last)

@@ -45,6 +45,11 @@ pub fn schedule(graph: &Graph) -> Schedule {
     let live = live_nodes(graph);
     let roots = roots(graph);
     let references = References::of_graph(graph, &roots);
+    // A view of a whole value as it lies is that value.
+    let roots: Vec<NodeId> = roots
+        .iter()
+        .map(|root| references.of[root.index()].base)
+        .collect();
     let fusion = Fusion::of_graph(&nodes, &references, &live, &roots);
     let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live);
     scheduler.assign_outputs();
@@ -132,9 +137,10 @@ impl<'a> Scheduler<'a> {
 
     fn assign_outputs(&mut self) {
         for (name, id) in self.graph.outputs() {
+            let base = self.fusion.references.of[id.index()].base;
             let buffer = self.buffer(Storage::Output(name), id);
-            match self.fusion.group_of[id.index()] {
-                Some(_) => self.store(id, buffer),
+            match self.fusion.group_of[base.index()] {
+                Some(_) => self.store(base, buffer),
                 None => self.first.push((id, buffer)),
             }
         }
@@ -143,6 +149,7 @@ impl<'a> Scheduler<'a> {
     fn assign_updates(&mut self) {
         for (variable, value) in self.graph.updates() {
             let target = self.buffer_of[&variable];
+            let (whole, value) = (value, self.fusion.references.of[value.index()].base);
             match self.fusion.group_of[value.index()] {
                 Some(group) if self.may_overwrite(variable, value, group) => {
                     for reader in self.readers(variable) {
@@ -158,9 +165,9 @@ impl<'a> Scheduler<'a> {
                     self.last.push((aside, target, value));
                 }
                 None => {
-                    let aside = self.buffer(Storage::Temporary, value);
-                    self.first.push((value, aside));
-                    self.last.push((aside, target, value));
+                    let aside = self.buffer(Storage::Temporary, whole);
+                    self.first.push((whole, aside));
+                    self.last.push((aside, target, whole));
                 }
             }
         }
@@ -211,7 +218,8 @@ impl<'a> Scheduler<'a> {
         let target = BufferId(variable.index() as u32);
         probe.stores_of.insert(value, vec![target]);
         for &id in &self.fusion.groups[group].members {
-            if self.fusion.place_of[id.index()] == super::domain::Place::Outside && id != value {
+            if self.fusion.role_of[id.index()].place == super::domain::Place::Outside && id != value
+            {
                 probe
                     .stores_of
                     .insert(id, vec![BufferId(id.index() as u32)]);

@@ -35,10 +35,8 @@ impl References {
             ) {
                 references.make_dense(&nodes, &node.inputs);
             }
-            if stored.contains(&NodeId::new(index))
-                && matches!(node.op.def.lowering, Lowering::View(_))
-            {
-                references.copy(&nodes, NodeId::new(index));
+            if stored.contains(&NodeId::new(index)) {
+                references.make_dense(&nodes, &[NodeId::new(index)]);
             }
         }
         references
