@@ -1,1 +1,3 @@
 //! Train neural networks declared as plain structs.
+
+pub mod runtime;

@@ -1,0 +1,4 @@
+//! The devices that execute a plan.
+
+#[cfg(feature = "gpu")]
+pub mod gpu;
