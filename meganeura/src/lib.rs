@@ -1,3 +1,8 @@
-//! Train neural networks declared as plain structs.
+//! Train neural networks declared as plain structs, on any GPU or none.
 
+pub mod autodiff;
+pub mod ir;
+pub mod ops;
+pub mod plan;
 pub mod runtime;
+pub mod schedule;

@@ -1,0 +1,1 @@
+//! The executor for machines without a GPU.

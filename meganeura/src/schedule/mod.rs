@@ -1,0 +1,3 @@
+//! From a graph to kernels.
+
+pub mod kernel;
