@@ -96,6 +96,16 @@ impl Buffer {
         Ok(())
     }
 
+    /// Fills mapped memory with zeros. The device must not be using it.
+    pub fn clear_mapped(&self) -> Result<(), GpuError> {
+        let bytes = usize::try_from(self.bytes)
+            .map_err(|_| GpuError::Invalid("a buffer beyond the address space".to_owned()))?;
+        let target = self.mapped_range(0, bytes)?;
+        // SAFETY: as for `write_mapped`.
+        unsafe { std::ptr::write_bytes(target, 0, bytes) };
+        Ok(())
+    }
+
     fn mapped_range(&self, offset: u64, bytes: usize) -> Result<*mut u8, GpuError> {
         let end = offset.checked_add(bytes as u64);
         if !self.is_mapped() || end.is_none_or(|end| end > self.bytes) {

@@ -217,6 +217,20 @@ impl Queue {
         Ok(())
     }
 
+    /// Fills a buffer with zeros.
+    pub fn clear(&mut self, buffer: &Buffer) -> Result<(), GpuError> {
+        self.context.wait()?;
+        if buffer.is_mapped() {
+            return buffer.clear_mapped();
+        }
+        self.context.guarded("recording a fill", || {
+            self.encoder.start();
+            let mut pass = self.encoder.transfer("clear");
+            pass.fill_buffer(buffer.at(0), buffer.bytes(), 0);
+        })?;
+        self.context.submit(&mut self.encoder)
+    }
+
     /// Submits a program. It runs after everything submitted before; [`Context::wait`]
     /// waits for it.
     pub fn run(&mut self, program: &Program) -> Result<(), GpuError> {

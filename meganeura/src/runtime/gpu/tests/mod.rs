@@ -1,5 +1,7 @@
 //! Runs small shaders on whatever GPU there is, a software driver included.
 
+mod kernels;
+
 use super::queue::Program;
 use super::*;
 use std::sync::Arc;
