@@ -1,6 +1,7 @@
 //! Train neural networks declared as plain structs, on any GPU or none.
 
 pub mod autodiff;
+pub mod codegen;
 pub mod data;
 pub mod interop;
 pub mod ir;
