@@ -1,1 +1,2 @@
 //! Train neural networks declared as plain structs.
+pub mod runtime;

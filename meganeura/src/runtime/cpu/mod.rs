@@ -1,0 +1,5 @@
+//! The CPU executor.
+
+mod pool;
+
+pub use pool::Pool;

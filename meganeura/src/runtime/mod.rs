@@ -1,0 +1,3 @@
+//! Running a plan on a device.
+
+pub mod cpu;
