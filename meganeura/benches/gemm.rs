@@ -160,13 +160,12 @@ fn run(threads: usize, filters: &[String]) {
 /// Seconds of ours to memory, of ours by tiles, and of the peer.
 fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
     let [m, n, k] = case.size;
-    let numbers = |length: usize| {
-        (0..length)
-            .map(|i| (i % 17) as f32 - 8.0)
-            .collect::<Vec<_>>()
-    };
-    let (a, b) = (numbers(case.batch * m * k), numbers(case.batch * k * n));
-    let mut c = vec![0.0; case.batch * m * n];
+    let (a, b) = (
+        Aligned::new(case.batch * m * k),
+        Aligned::new(case.batch * k * n),
+    );
+    let mut c = Aligned::new(case.batch * m * n);
+    let (a, b, c) = (a.floats(), b.floats(), c.floats_mut());
     let a_strides = if case.a_transposed { [1, m] } else { [k, 1] };
     let b_strides = if case.b_transposed { [1, k] } else { [n, 1] };
     let batch = [case.batch];
@@ -174,8 +173,8 @@ fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
     let problem = Problem::new(
         &batch,
         case.size,
-        Operand::Memory(Matrix::new(&a, a_strides).batched(&a_batch)),
-        Operand::Memory(Matrix::new(&b, b_strides).batched(&b_batch)),
+        Operand::Memory(Matrix::new(a, a_strides).batched(&a_batch)),
+        Operand::Memory(Matrix::new(b, b_strides).batched(&b_batch)),
     )
     .expect("the operands fit");
     let mut best = [f64::INFINITY; 3];
@@ -183,7 +182,7 @@ fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
     let mut rounds = 0;
     while rounds < 5 || begin.elapsed() < Duration::from_millis(600) {
         best[0] = best[0].min(fastest(|| {
-            let target = Target::new(&mut c, [n, 1]).batched(&c_batch);
+            let target = Target::new(c, [n, 1]).batched(&c_batch);
             gemm::gemm(pool, &problem, Output::Store(target)).expect("the output fits");
         }));
         let to = c.as_mut_ptr() as usize;
@@ -220,6 +219,28 @@ fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
         rounds += 1;
     }
     best
+}
+
+/// Floats that begin at a cache line, as an executor's buffers do.
+struct Aligned {
+    memory: Vec<f32>,
+    begin: usize,
+}
+
+impl Aligned {
+    fn new(length: usize) -> Self {
+        let memory: Vec<f32> = (0..length + 16).map(|i| (i % 17) as f32 - 8.0).collect();
+        let begin = memory.as_ptr().align_offset(64).min(16);
+        Self { memory, begin }
+    }
+
+    fn floats(&self) -> &[f32] {
+        &self.memory[self.begin..]
+    }
+
+    fn floats_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[self.begin..]
+    }
 }
 
 /// The least seconds a call takes, of a few in a row.
@@ -275,9 +296,11 @@ fn theirs(
     }
 }
 
+/// Independent sums, enough for the latency of the instruction.
+const CHAINS: usize = 12;
+
 /// GFLOP/s of fused multiply-adds on registers alone, all threads together.
 fn peak(pool: &Pool) -> f64 {
-    const CHAINS: usize = 12;
     const STEPS: usize = 200_000;
     let mut best = f64::INFINITY;
     for _ in 0..20 {
@@ -303,31 +326,50 @@ fn multiply_add_chains(steps: usize) -> f32 {
             return unsafe { chains_avx2(steps) };
         }
     }
-    chains(steps, |sum, a, b| sum + a * b)
+    let mut sums = [[1.0_f32; 16]; CHAINS];
+    let (a, b) = (black_box(0.999_f32), black_box(0.001_f32));
+    for _ in 0..steps {
+        sums.iter_mut().flatten().for_each(|sum| *sum += a * b);
+    }
+    sums.iter().flatten().sum()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn chains_avx512(steps: usize) -> f32 {
-    chains(steps, |sum, a, b| a.mul_add(b, sum))
+    use std::arch::x86_64::{_mm512_add_ps, _mm512_fmadd_ps, _mm512_reduce_add_ps, _mm512_set1_ps};
+    let (a, b) = (
+        _mm512_set1_ps(black_box(0.999)),
+        _mm512_set1_ps(black_box(0.001)),
+    );
+    let mut sums = [a; CHAINS];
+    for _ in 0..steps {
+        for sum in &mut sums {
+            *sum = _mm512_fmadd_ps(*sum, a, b);
+        }
+    }
+    _mm512_reduce_add_ps(
+        sums.into_iter()
+            .fold(a, |total, sum| _mm512_add_ps(total, sum)),
+    )
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn chains_avx2(steps: usize) -> f32 {
-    chains(steps, |sum, a, b| a.mul_add(b, sum))
-}
-
-#[inline(always)]
-fn chains(steps: usize, multiply_add: impl Fn(f32, f32, f32) -> f32) -> f32 {
-    let mut sums = [[1.0_f32; 16]; 12];
-    let (a, b) = (black_box(0.999_f32), black_box(0.001_f32));
-    for _ in 0..steps {
-        for chain in &mut sums {
-            for sum in chain {
-                *sum = multiply_add(*sum, a, b);
-            }
+    use std::arch::x86_64::{_mm256_add_ps, _mm256_cvtss_f32, _mm256_fmadd_ps, _mm256_set1_ps};
+    let (a, b) = (
+        _mm256_set1_ps(black_box(0.999)),
+        _mm256_set1_ps(black_box(0.001)),
+    );
+    let mut sums = [a; CHAINS];
+    for _ in 0..2 * steps {
+        for sum in &mut sums {
+            *sum = _mm256_fmadd_ps(*sum, a, b);
         }
     }
-    sums.iter().flatten().sum()
+    _mm256_cvtss_f32(
+        sums.into_iter()
+            .fold(a, |total, sum| _mm256_add_ps(total, sum)),
+    )
 }

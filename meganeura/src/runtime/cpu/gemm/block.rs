@@ -7,7 +7,7 @@
 //! allows, and so is B if there are too few rows to make packing worth it.
 
 use super::kernel::{Along, Call, Kernels, PANEL};
-use super::pack::{Lines, Packer};
+use super::pack::Lines;
 use super::problem::{Matrix, Operand, Problem, Source, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
 use crate::runtime::cpu::pool::Pool;
@@ -21,8 +21,8 @@ const DIRECT_ROWS: usize = 48;
 const COPY_A_COLUMNS: usize = 128;
 /// How many row panels of a computed operand are asked for at a time.
 const COMPUTED_PANELS: usize = 4;
-/// How many steps of depth of a computed operand B are asked for at a time.
-const COMPUTED_STEPS: usize = 16;
+/// How many rows of memory are packed into all panels of B before the next.
+const STEPS: usize = 16;
 
 /// Where finished elements go.
 #[derive(Clone, Copy)]
@@ -478,7 +478,11 @@ impl Job<'_> {
                 if is_direct_b(&matrix, self.problem.size[0]) {
                     done = self.direct_panels(&lines, block.rows.len(), panels);
                 }
-                self.pack_panels(&lines, done, packed, panels);
+                let listed = panels.len();
+                self.list_panels(done, &lines, packed, panels);
+                // SAFETY: the lines lie inside the checked matrix, and the buffer has the
+                // block's width, rounded up to panels, times its depth.
+                unsafe { self.pack_panels(&lines, 0, &panels[listed..]) };
             }
             Operand::Computed { source, transposed } => {
                 self.compute_panels(source, transposed, block, computed, packed, panels);
@@ -509,29 +513,58 @@ impl Job<'_> {
         first
     }
 
-    /// Packs the lines from `first` on into panels.
-    fn pack_panels(
+    /// Lists packed panels for the columns of a block from `first` on.
+    fn list_panels(
         &self,
-        lines: &Lines,
         mut first: usize,
+        lines: &Lines,
         packed: *mut f32,
         panels: &mut Vec<Panel>,
     ) {
         let mut to = packed;
         while first < lines.count {
-            let rest = Lines {
-                from: lines.from.wrapping_add(first * lines.line_stride),
-                count: (lines.count - first).min(self.kernels.panel()),
-                ..*lines
-            };
-            let panel = self.panel(to, first, rest.count);
-            let pack = self.packer(&panel);
-            // SAFETY: `kernels` are the CPU's; the lines lie inside the checked matrix; the
-            // buffer has the block's width, rounded up to panels, times its depth.
-            unsafe { pack(&rest, to) };
+            let columns = (lines.count - first).min(self.kernels.panel());
+            let panel = self.panel(to, first, columns);
             to = to.wrapping_add(panel.stride * lines.depth);
-            first += rest.count;
+            first += columns;
             panels.push(panel);
+        }
+    }
+
+    /// Packs lines into panels, whose depth they fill from `step` on.
+    ///
+    /// # Safety
+    ///
+    /// The lines must be readable and the panels valid for that depth.
+    unsafe fn pack_panels(&self, lines: &Lines, step: usize, panels: &[Panel]) {
+        // Along rows of memory first: a panel at a time would jump from page to page.
+        let steps = if lines.line_stride == 1 {
+            STEPS
+        } else {
+            lines.depth.max(1)
+        };
+        for start in (0..lines.depth).step_by(steps) {
+            for panel in panels {
+                let part = Lines {
+                    from: lines
+                        .from
+                        .wrapping_add(panel.first * lines.line_stride + start * lines.depth_stride),
+                    count: panel.columns,
+                    depth: steps.min(lines.depth - start),
+                    ..*lines
+                };
+                let pack = if panel.registers == PANEL {
+                    self.kernels.pack_panel
+                } else {
+                    self.kernels.pack_narrow
+                };
+                let to = panel
+                    .from
+                    .cast_mut()
+                    .wrapping_add((step + start) * panel.stride);
+                // SAFETY: `kernels` are the CPU's; the rest is the caller's word.
+                unsafe { pack(&part, to) };
+            }
         }
     }
 
@@ -561,64 +594,42 @@ impl Job<'_> {
         packed: *mut f32,
         panels: &mut Vec<Panel>,
     ) {
-        let depth = block.depth.len();
-        if transposed {
-            // The source's rows are columns of B: a panel of them at a time.
-            let stride = padded(depth);
-            for first in (0..block.columns.len()).step_by(self.kernels.panel()) {
-                let count = (block.columns.len() - first).min(self.kernels.panel());
-                let columns = block.columns.start + first..block.columns.start + first + count;
-                let data = computed.get(count * stride);
-                let lines = Lines {
-                    from: data.as_ptr(),
-                    line_stride: stride,
-                    depth_stride: 1,
-                    count,
-                    depth,
-                };
-                fill(source, block, columns, block.depth.clone(), data, stride);
-                let listed = panels.len();
-                self.pack_panels(&lines, 0, packed.wrapping_add(first * depth), panels);
-                panels[listed..]
-                    .iter_mut()
-                    .for_each(|panel| panel.first += first);
-            }
-            return;
-        }
-        let width = self.kernels.panel();
-        for first in (0..block.columns.len()).step_by(width) {
-            let columns = (block.columns.len() - first).min(width);
-            panels.push(self.panel(packed.wrapping_add(first * depth), first, columns));
-        }
-        let stride = padded(block.columns.len());
-        for step in (0..depth).step_by(COMPUTED_STEPS) {
-            let steps = (depth - step).min(COMPUTED_STEPS);
-            let rows = block.depth.start + step..block.depth.start + step + steps;
-            let data = computed.get(steps * stride);
-            let from = data.as_ptr();
-            fill(source, block, rows, block.columns.clone(), data, stride);
-            for panel in panels.iter() {
-                let lines = Lines {
-                    from: from.wrapping_add(panel.first),
-                    line_stride: 1,
-                    depth_stride: stride,
-                    count: panel.columns,
-                    depth: steps,
-                };
-                let to = packed.wrapping_add(panel.first * depth + step * panel.stride);
-                // SAFETY: `kernels` are the CPU's; the lines lie in the buffer that was just
-                // filled; the panel begins at `first * depth` of the packed block and has
-                // room for its width times `depth`.
-                unsafe { self.packer(panel)(&lines, to) };
-            }
-        }
-    }
-
-    fn packer(&self, panel: &Panel) -> Packer {
-        if panel.registers == PANEL {
-            self.kernels.pack_panel
+        let (depth, width) = (block.depth.len(), block.columns.len());
+        // The source's rows are the block's columns or its steps of depth.
+        let (rows, row_length, rows_at_a_time) = if transposed {
+            (width, depth, self.kernels.panel())
         } else {
-            self.kernels.pack_narrow
+            (depth, width, STEPS)
+        };
+        let stride = padded(row_length);
+        let (line_stride, depth_stride) = if transposed { (stride, 1) } else { (1, stride) };
+        let mut lines = Lines {
+            from: std::ptr::null(),
+            line_stride,
+            depth_stride,
+            count: width,
+            depth,
+        };
+        self.list_panels(0, &lines, packed, panels);
+        for first in (0..rows).step_by(rows_at_a_time) {
+            let chosen = first..rows.min(first + rows_at_a_time);
+            let data = computed.get(chosen.len() * stride);
+            lines.from = data.as_ptr();
+            if transposed {
+                let begin = block.columns.start;
+                let columns = begin + chosen.start..begin + chosen.end;
+                fill(source, block, columns, block.depth.clone(), data, stride);
+                let panel = first / rows_at_a_time;
+                // SAFETY: the buffer holds the columns of this panel, from the first one on.
+                unsafe { self.pack_panels(&lines.before(first), 0, &panels[panel..=panel]) };
+            } else {
+                let begin = block.depth.start;
+                let steps = begin + chosen.start..begin + chosen.end;
+                lines.depth = chosen.len();
+                fill(source, block, steps, block.columns.clone(), data, stride);
+                // SAFETY: the buffer holds these steps of depth of all columns.
+                unsafe { self.pack_panels(&lines, first, panels) };
+            }
         }
     }
 }

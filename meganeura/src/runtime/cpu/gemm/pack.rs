@@ -19,6 +19,16 @@ pub(super) struct Lines {
     pub depth: usize,
 }
 
+impl Lines {
+    /// The same, counted as if `lines` lines stood before the first.
+    pub fn before(&self, lines: usize) -> Self {
+        Self {
+            from: self.from.wrapping_sub(lines * self.line_stride),
+            ..*self
+        }
+    }
+}
+
 /// # Safety
 ///
 /// The CPU must have the packer's instruction set, the lines must be readable, and the
@@ -82,8 +92,8 @@ unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
     let whole_depth = lines.depth / V::LANES * V::LANES;
     // SAFETY: the blocks lie inside the lines and inside the panel.
     unsafe {
-        for step in (0..whole_depth).step_by(V::LANES) {
-            for line in (0..whole_lines).step_by(V::LANES) {
+        for line in (0..whole_lines).step_by(V::LANES) {
+            for step in (0..whole_depth).step_by(V::LANES) {
                 V::transpose(
                     lines.from.add(line * lines.line_stride + step),
                     lines.line_stride,
