@@ -1,6 +1,7 @@
 //! Train neural networks declared as plain structs, on any GPU or none.
 
 pub mod autodiff;
+pub mod egraph;
 pub mod ir;
 pub mod ops;
 pub mod plan;
