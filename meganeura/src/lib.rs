@@ -4,6 +4,7 @@ pub mod autodiff;
 pub mod codegen;
 pub mod data;
 pub mod interop;
+pub mod egraph;
 pub mod ir;
 pub mod ops;
 pub mod plan;
