@@ -17,7 +17,8 @@ fn main(
         return;
     }
     $before
-    for (var k = 0u; k < $k; k += 1u) {
+    let k_end = $k;
+    for (var k = 0u; k < k_end; k += 1u) {
         $step
     }
     $after

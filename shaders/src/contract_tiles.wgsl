@@ -22,7 +22,8 @@ fn main(
     let lane_row = lane / $lanes_across;
     let lane_column = lane % $lanes_across;
     $before
-    for (var start = 0u; start < $k; start += STRIP) {
+    let k_end = $k;
+    for (var start = 0u; start < k_end; start += STRIP) {
         $fill
         workgroupBarrier();
         for (var k = 0u; k < STRIP; k += 1u) {

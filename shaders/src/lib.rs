@@ -34,9 +34,13 @@ templates! {
     /// Rows chosen by indices:
     /// `declarations workgroup items indices width rows table output real word`.
     GATHER = "gather.wgsl";
+    /// The chains of equal indices: `declarations workgroup count indices next`.
+    SCATTER_LINK = "scatter_link.wgsl";
     /// Rows added at indices:
-    /// `declarations workgroup items strips width count indices updates output real`.
+    /// `declarations workgroup items rows width count indices next updates output`.
     SCATTER_ADD = "scatter_add.wgsl";
+    /// Zeros: `declarations workgroup items output real`.
+    CLEAR = "clear.wgsl";
 }
 
 /// A function that shaders include when they need it.

@@ -1,5 +1,5 @@
-// Rows added into a table of zeros. Each invocation owns a strip of columns of one row of the
-// result and goes through all indices in order, so that sums repeat bit by bit.
+// Rows added into a table of zeros: the first occurrence of an index adds up all of its row's
+// updates, in order, so that sums repeat bit by bit.
 $declarations
 @compute @workgroup_size($workgroup)
 fn main(
@@ -11,16 +11,18 @@ fn main(
     if item >= $items {
         return;
     }
-    let row = item / $strips;
-    let first = item % $strips;
-    for (var column = first; column < $width; column += $strips) {
-        $output[row * $width + column] = $real(0.0);
+    let first = item / $width;
+    let column = item % $width;
+    let row = $indices[first];
+    let link = $next[first];
+    if row >= $rows || (link & 0x80000000u) != 0u {
+        return;
     }
-    for (var i = 0u; i < $count; i += 1u) {
-        if $indices[i] == row {
-            for (var column = first; column < $width; column += $strips) {
-                $output[row * $width + column] += $updates[i * $width + column];
-            }
-        }
+    var sum = $updates[first * $width + column];
+    var i = link;
+    while i < $count {
+        sum += $updates[i * $width + column];
+        i = $next[i] & 0x7fffffffu;
     }
+    $output[row * $width + column] = sum;
 }

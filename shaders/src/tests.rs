@@ -116,7 +116,7 @@ fn index_templates_are_valid() {
         let real = lane_types(lanes)[0].1;
         let declarations = format!(
             "var<storage, read> b0: array<{real}>;\nvar<storage, read> b1: array<u32>;\n\
-             var<storage, read_write> b2: array<{real}>;"
+             var<storage, read_write> b2: array<{real}>;\nvar<storage, read_write> b3: array<u32>;"
         );
         let mut more = lane_types(lanes).to_vec();
         more.extend([
@@ -125,9 +125,12 @@ fn index_templates_are_valid() {
             ("updates", "b0"),
             ("indices", "b1"),
             ("output", "b2"),
+            ("next", "b3"),
         ]);
         instantiate(GATHER, &more);
+        instantiate(SCATTER_LINK, &more);
         instantiate(SCATTER_ADD, &more);
+        instantiate(CLEAR, &more);
     }
 }
 

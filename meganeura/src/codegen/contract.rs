@@ -30,9 +30,9 @@ impl Lowering<'_> {
                 count(&[batches, size])?;
             }
             simplify(&mut kernel);
-            match self.target.software {
-                true => self.contract_registers(&kernel)?,
-                false => self.contract_tiles(&kernel)?,
+            match self.pieces_of_k(&kernel)? {
+                1 => self.product(&kernel, None)?,
+                pieces => self.split_k(kernel, pieces)?,
             }
         }
         match rest {
@@ -79,7 +79,23 @@ impl Lowering<'_> {
         Ok(Some(rest))
     }
 
-    fn contract_registers(&mut self, kernel: &ContractKernel) -> Result<(), LowerError> {
+    /// A product whose epilogue only stores.
+    pub(super) fn product(
+        &mut self,
+        kernel: &ContractKernel,
+        chunk: Option<Chunk>,
+    ) -> Result<(), LowerError> {
+        match self.target.software {
+            true => self.contract_registers(kernel, chunk),
+            false => self.contract_tiles(kernel, chunk),
+        }
+    }
+
+    fn contract_registers(
+        &mut self,
+        kernel: &ContractKernel,
+        chunk: Option<Chunk>,
+    ) -> Result<(), LowerError> {
         let shape = Tiling::choose(kernel);
         let mut memory = self.memory();
         announce(&mut memory, kernel, kernel.n.is_multiple_of(4));
@@ -116,13 +132,30 @@ impl Lowering<'_> {
                 ("batches", &number(batches)),
                 ("tiles_across", &number(shape.tiles_across)),
                 ("tiles_down", &number(shape.tiles_down)),
-                ("k", &number(kernel.k)),
+                ("k", &k_end(kernel, chunk)),
                 ("before", before.text()),
                 ("step", step.text()),
                 ("after", after.text()),
             ],
         );
         self.emit("", source, &memory, groups_per_batch * batches)
+    }
+}
+
+/// Which part of k each batch contracts, where the first batch axis counts pieces of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk {
+    /// Elements of k before it was cut into pieces of `k` each.
+    pub whole: usize,
+}
+
+/// Where the loop over k ends; the last piece may be shorter.
+pub(super) fn k_end(kernel: &ContractKernel, chunk: Option<Chunk>) -> String {
+    match chunk {
+        Some(Chunk { whole }) if whole % kernel.k != 0 => {
+            format!("min({k}u, {whole}u - i0 * {k}u)", k = kernel.k)
+        }
+        _ => format!("{}u", kernel.k),
     }
 }
 
@@ -134,6 +167,12 @@ pub(super) fn announce(memory: &mut Memory<'_>, kernel: &ContractKernel, wide: b
     for store in &kernel.epilogue.stores {
         memory.add(&store.access, true, wide && is_vector(&store.access));
     }
+}
+
+/// How many tiles there are.
+pub(super) fn tile_count(kernel: &ContractKernel) -> usize {
+    let tiling = Tiling::choose(kernel);
+    kernel.batch.iter().product::<usize>() * tiling.tiles_across * tiling.tiles_down
 }
 
 /// How the result is cut into tiles of one invocation.

@@ -91,7 +91,8 @@ impl Lowering<'_> {
         let mut memory = self.memory();
         announce(&mut memory, kernel, lanes);
         let functions = Functions::default();
-        let threads = self.threads_per_row(kernel.rows(), kernel.columns / lanes);
+        let loops = kernel.body.program.stages().into_iter().max().unwrap_or(0) as usize + 1;
+        let threads = self.threads_per_row(kernel.rows(), kernel.columns / lanes, loops)?;
         let rows = Rows {
             kernel,
             writer: Writer::new(&kernel.body.program, &memory, &functions, ""),
@@ -127,18 +128,28 @@ impl Lowering<'_> {
         self.emit("", source, &memory, groups)
     }
 
-    /// How many invocations share a row. Software drivers run an invocation per vector lane
-    /// and are slow at sharing, so they only do when there are too few rows.
-    fn threads_per_row(&self, rows: usize, steps: usize) -> usize {
-        let most = match (self.target.software, rows < 32) {
-            (true, true) if steps >= 512 => 32,
-            (true, _) => return 1,
-            (false, _) => PARALLEL_WORKGROUP,
-        };
-        match steps {
-            0..=4 => 1,
-            steps => steps.next_power_of_two().min(most),
+    /// How many invocations share a row, which loops over so many groups of columns in each
+    /// of `loops` loops. Software drivers run an invocation per vector lane and are slow at
+    /// sharing, so they only do when there are too few rows or too long ones.
+    fn threads_per_row(
+        &self,
+        rows: usize,
+        groups: usize,
+        loops: usize,
+    ) -> Result<usize, LowerError> {
+        // A long loop is cut into pieces, each of which counts as a round of its own.
+        let rounds = (groups + groups / PARTIAL + 2) * loops;
+        let fewest = rounds.div_ceil(self.target.rounds).next_power_of_two();
+        if fewest > PARALLEL_WORKGROUP {
+            return Err(LowerError::TooManyRounds(rounds));
         }
+        let wanted = match (self.target.software, rows < 32) {
+            (true, true) if groups >= 512 => 32,
+            (true, _) => 1,
+            (false, _) if groups <= 4 => 1,
+            (false, _) => groups.next_power_of_two().min(PARALLEL_WORKGROUP),
+        };
+        Ok(wanted.max(fewest))
     }
 }
 

@@ -24,6 +24,7 @@ mod fold;
 mod index;
 mod loops;
 mod memory;
+mod pieces;
 mod scalar;
 mod simplify;
 mod split;
@@ -45,6 +46,9 @@ pub struct Target {
     pub storage_buffers: usize,
     /// How many workgroups one axis of a dispatch may have.
     pub groups_per_axis: u32,
+    /// How often all loops of an invocation may go around together. Mesa's software driver
+    /// silently leaves loops after 65,535 rounds.
+    pub rounds: usize,
 }
 
 impl Target {
@@ -53,10 +57,12 @@ impl Target {
         software: true,
         storage_buffers: 24,
         groups_per_axis: 65_535,
+        rounds: 65_000,
     };
     /// A GPU.
     pub const GPU: Target = Target {
         software: false,
+        rounds: usize::MAX,
         ..Target::SOFTWARE
     };
 }
@@ -117,6 +123,11 @@ pub enum LowerError {
         /// How many there may be.
         allowed: usize,
     },
+    /// A loop that the driver would leave before its end.
+    #[error(
+        "it goes around {0} times in one loop, which this driver would cut short; use smaller batches or the CPU"
+    )]
+    TooManyRounds(usize),
     /// More work than a dispatch can hold.
     #[error("it needs {0} workgroups, more than one dispatch can have; use smaller batches")]
     TooManyGroups(u64),

@@ -1,7 +1,7 @@
 //! Matrix products for GPUs: strips of both sides in workgroup memory.
 
 use super::body::{Code, Column, Point, Writer};
-use super::contract::{Epilogue, announce};
+use super::contract::{Chunk, Epilogue, announce, k_end};
 use super::loops::outer_indices;
 use super::scalar::Functions;
 use super::{LowerError, Lowering};
@@ -40,7 +40,11 @@ impl Tiling {
 }
 
 impl Lowering<'_> {
-    pub(super) fn contract_tiles(&mut self, kernel: &ContractKernel) -> Result<(), LowerError> {
+    pub(super) fn contract_tiles(
+        &mut self,
+        kernel: &ContractKernel,
+        chunk: Option<Chunk>,
+    ) -> Result<(), LowerError> {
         let tiling = Tiling::choose(kernel);
         let mut memory = self.memory();
         announce(&mut memory, kernel, false);
@@ -85,7 +89,7 @@ impl Lowering<'_> {
                 ("tile_rows", &number(tiling.rows)),
                 ("tile_columns", &number(tiling.columns)),
                 ("lanes_across", &number(tiling.lanes_across())),
-                ("k", &number(kernel.k)),
+                ("k", &k_end(kernel, chunk)),
                 ("before", before.text()),
                 ("fill", fills.text()),
                 ("step", step.text()),
@@ -94,6 +98,13 @@ impl Lowering<'_> {
         );
         self.emit("", source, &memory, works)
     }
+}
+
+/// How many workgroups there are.
+pub(super) fn group_count(kernel: &ContractKernel) -> usize {
+    let tiling = Tiling::choose(kernel);
+    let groups = kernel.n.div_ceil(tiling.columns) * kernel.m.div_ceil(tiling.rows);
+    kernel.batch.iter().product::<usize>() * groups
 }
 
 /// Writes a contraction by tiles.
@@ -126,7 +137,7 @@ impl Tiles<'_> {
             code.line("let k = start + at_k;");
             code.line("let m = tile_row + at_row;");
             code.line("var element = 0.0;");
-            let inside = format!("if k < {}u && m < {}u", self.kernel.k, self.kernel.m);
+            let inside = format!("if k < k_end && m < {}u", self.kernel.m);
             let point = Point {
                 outer: [batch, &["m".to_owned()]].concat(),
                 column: Column::One("k".to_owned()),
@@ -151,7 +162,7 @@ impl Tiles<'_> {
             for lane in 0..4 {
                 code.block("", |code| {
                     code.line(format!("let n = tile_column + at_column * 4u + {lane}u;"));
-                    let inside = format!("if k < {}u && n < {}u", self.kernel.k, self.kernel.n);
+                    let inside = format!("if k < k_end && n < {}u", self.kernel.n);
                     let point = Point {
                         outer: [batch, &["k".to_owned()]].concat(),
                         column: Column::One("n".to_owned()),

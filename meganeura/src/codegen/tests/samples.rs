@@ -156,7 +156,8 @@ pub(crate) fn samples() -> Vec<Sample> {
     all.extend([
         contract("nothing", &[], 4, 4, 0, [false, false]),
         shared_right(),
-        fused_contract(),
+        fused_contract(12),
+        fused_contract(2050),
     ]);
     for width in [3, 8] {
         all.extend([gather(width), scatter_add(width)]);
@@ -463,8 +464,8 @@ fn shared_right() -> Sample {
 }
 
 /// A product of computed sides with bias, activation, residual, and sums over the result.
-fn fused_contract() -> Sample {
-    let (m, n, k) = (18, 10, 12);
+fn fused_contract(k: usize) -> Sample {
+    let (m, n) = (18, 10);
     let mut left = Builder::default();
     let x = left.load(access(0, &[m * k, k], 1));
     let zero = left.number(0.0);

@@ -58,6 +58,11 @@ impl GpuExecutor {
             software,
             storage_buffers: limits.storage_buffers as usize,
             groups_per_axis: limits.groups_per_axis,
+            // That limit is the driver's, whichever kernels it is given.
+            rounds: match context.adapter().is_software() {
+                true => Target::SOFTWARE.rounds,
+                false => Target::GPU.rounds,
+            },
         };
         Ok(GpuExecutor {
             queue: Queue::new(&context)?,
