@@ -3,8 +3,8 @@
 pub mod autodiff;
 pub mod codegen;
 pub mod data;
-pub mod interop;
 pub mod egraph;
+pub mod interop;
 pub mod ir;
 pub mod ops;
 pub mod plan;
