@@ -4,6 +4,10 @@
 extern crate self as meganeura;
 
 pub mod autodiff;
+pub mod codegen;
+pub mod data;
+pub mod egraph;
+pub mod interop;
 pub mod ir;
 pub mod layers;
 pub mod model;

@@ -9,6 +9,7 @@ mod dtype;
 mod graph;
 mod init;
 mod op;
+pub mod random;
 mod scalar;
 mod shape;
 

@@ -2,5 +2,7 @@
 
 pub mod cpu;
 mod executor;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 pub use executor::{Binding, Executor, MemoryId, ProgramId, RunError};

@@ -1,1 +1,6 @@
 //! The executor for machines without a GPU.
+
+pub mod gemm;
+mod pool;
+
+pub use pool::Pool;

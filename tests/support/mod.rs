@@ -1,0 +1,4 @@
+//! What several test files share.
+
+pub mod interpreter;
+pub mod samples;
