@@ -12,6 +12,7 @@ mod op;
 pub mod random;
 mod scalar;
 mod shape;
+mod treatment;
 
 pub use array::Array;
 pub use dtype::DType;
@@ -23,3 +24,4 @@ pub use op::{
 };
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
+pub use treatment::Treatment;
