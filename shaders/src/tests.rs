@@ -68,7 +68,10 @@ fn elementwise_and_row_templates_are_valid() {
         FOLD,
         &[
             ("before", "var sum = 0.0;"),
-            ("body", "sum += b0[step];"),
+            (
+                "loop",
+                "for (var step = block; step < 8u; step += 1u) {\n    sum += b0[step];\n}",
+            ),
             ("after", "b1[result] = sum;"),
         ],
     );

@@ -28,6 +28,7 @@ mod pieces;
 mod scalar;
 mod simplify;
 mod split;
+mod sums;
 mod tiles;
 
 #[cfg(test)]
