@@ -17,6 +17,7 @@ pub mod plan;
 pub mod prelude;
 pub mod runtime;
 pub mod schedule;
+pub mod train;
 pub mod walk;
 
 #[doc(hidden)]
