@@ -1,7 +1,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use super::{Executor, RunError};
+use super::{Executor, RunError, cpu::CpuExecutor};
 
 /// Where a session runs, and why there.
 ///
@@ -86,7 +86,7 @@ impl Device {
     /// When it is not there.
     pub fn executor(&self) -> Result<Box<dyn Executor>, RunError> {
         match self.kind {
-            Kind::Cpu { .. } => Err(RunError::Unavailable(String::new())),
+            Kind::Cpu { threads } => Ok(Box::new(CpuExecutor::new(threads))),
             Kind::Gpu => gpu_executor(),
         }
     }
