@@ -1,1 +1,5 @@
-//! The executor for machines without a GPU.
+//! The CPU executor.
+
+mod pool;
+
+pub use pool::Pool;
