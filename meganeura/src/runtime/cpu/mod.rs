@@ -1,5 +1,6 @@
 //! The CPU executor.
 
+pub mod gemm;
 mod pool;
 
 pub use pool::Pool;
