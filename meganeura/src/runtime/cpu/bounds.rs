@@ -50,7 +50,9 @@ fn scatter_add(kernel: &ScatterAddKernel, buffers: &[Region]) -> Result<(), Stri
 
 fn dense(buffer: BufferId, dims: &[usize], buffers: &[Region]) -> Result<(), String> {
     let region = region(buffer, buffers)?;
-    let elements = dims.iter().try_fold(1usize, |all, &dim| all.checked_mul(dim));
+    let elements = dims
+        .iter()
+        .try_fold(1usize, |all, &dim| all.checked_mul(dim));
     match elements {
         Some(elements) if elements <= region.elements => Ok(()),
         _ => Err(format!(
@@ -101,7 +103,9 @@ struct Domain<'a> {
 
 impl<'a> Domain<'a> {
     fn new(outer: &'a [usize], columns: usize, buffers: &'a [Region]) -> Result<Self, String> {
-        let rows = outer.iter().try_fold(1usize, |all, &dim| all.checked_mul(dim));
+        let rows = outer
+            .iter()
+            .try_fold(1usize, |all, &dim| all.checked_mul(dim));
         let elements = rows.and_then(|rows| rows.checked_mul(columns.max(1)));
         match (rows, elements) {
             (Some(rows), Some(_)) => Ok(Self {
@@ -122,7 +126,13 @@ impl<'a> Domain<'a> {
         }
         for sum in &body.accumulates {
             exists(&body.program, sum.value)?;
-            self.access(&sum.access)?;
+            self.result(&sum.access)?;
+            for load in body.program.loads() {
+                let output = region(sum.access.buffer, self.buffers)?;
+                if region(load.buffer, self.buffers)?.overlaps(output) {
+                    return Err("a result over rows overlaps what the kernel reads".to_owned());
+                }
+            }
             if sum.access.dtype == DType::U32 {
                 return Err("an accumulated result must be floats".to_owned());
             }
@@ -168,22 +178,48 @@ impl<'a> Domain<'a> {
         Ok(())
     }
 
+    fn strides(&self, access: &Access) -> Result<(), String> {
+        if access.strides.len() == self.outer.len() {
+            return Ok(());
+        }
+        Err(format!(
+            "an access with {} strides for {} outer axes",
+            access.strides.len(),
+            self.outer.len()
+        ))
+    }
+
     fn access(&self, access: &Access) -> Result<(), String> {
         let region = region(access.buffer, self.buffers)?;
-        if access.strides.len() != self.outer.len() {
-            return Err(format!(
-                "an access with {} strides for {} outer axes",
-                access.strides.len(),
-                self.outer.len()
-            ));
+        self.strides(access)?;
+        if self.rows == 0 {
+            return Ok(());
         }
-        if self.rows == 0 || (self.columns == 0 && access.column_stride != 0) {
+        self.reach(access, region)
+    }
+
+    /// A result over rows: it exists even where there are no rows along a combined axis.
+    fn result(&self, access: &Access) -> Result<(), String> {
+        let region = region(access.buffer, self.buffers)?;
+        self.strides(access)?;
+        let mut axes = self.outer.iter().zip(&access.strides);
+        if axes.any(|(&dim, &stride)| dim == 0 && stride != 0) {
+            return Ok(());
+        }
+        self.reach(access, region)
+    }
+
+    fn reach(&self, access: &Access, region: Region) -> Result<(), String> {
+        if self.columns == 0 && access.column_stride != 0 {
             return Ok(());
         }
         let axes = self.outer.iter().zip(&access.strides);
         let last = axes
-            .map(|(&dim, &stride)| (dim - 1).checked_mul(stride))
-            .chain([self.columns.saturating_sub(1).checked_mul(access.column_stride)])
+            .map(|(&dim, &stride)| dim.saturating_sub(1).checked_mul(stride))
+            .chain([self
+                .columns
+                .saturating_sub(1)
+                .checked_mul(access.column_stride)])
             .try_fold(access.offset, |sum, step| sum.checked_add(step?));
         match last {
             Some(last) if last < region.elements => Ok(()),

@@ -39,11 +39,6 @@ impl Memory {
         })
     }
 
-    /// The number of elements.
-    pub(super) fn elements(&self) -> usize {
-        self.elements
-    }
-
     /// The whole of it.
     pub(super) fn region(&self) -> Region {
         Region {
@@ -68,6 +63,11 @@ pub(super) struct Region {
     /// The number of elements, four bytes each.
     pub(super) elements: usize,
 }
+
+// SAFETY: a plain address; who uses it when is the executor's business.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
 
 impl Region {
     /// Whether two buffers share an element.

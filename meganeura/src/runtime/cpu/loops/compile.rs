@@ -157,9 +157,14 @@ impl Compiler<'_> {
     fn declare_sums(&mut self) {
         for sum in &self.domain.accumulates {
             let access = &sum.access;
+            let start = f64::from(sum.combine.identity());
             let pending = if access.column_stride == 0 {
-                let start = f64::from(sum.combine.identity());
                 Pending::Cell(self.cell(start).1)
+            } else if !self.wide() {
+                let first = self.code.cells.len();
+                let columns = first + self.domain.columns;
+                self.code.cells.resize(columns, start);
+                Pending::Columns(first)
             } else {
                 let room = self.code.scratch;
                 self.code.scratch += self.domain.columns.next_multiple_of(16);
@@ -223,7 +228,7 @@ impl Compiler<'_> {
     /// A step on the rows of a tile.
     fn row_value(&mut self, value: usize) {
         let place = match &self.domain.program.instructions[value] {
-            Instruction::Load(access) => self.row_load(access),
+            Instruction::Load(access) => self.row_load(value, access),
             Instruction::Constant(number) => {
                 let constant = self.code.constants.len();
                 self.code.constants.push(*number);
@@ -274,7 +279,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn row_load(&mut self, access: &Access) -> Place {
+    fn row_load(&mut self, value: usize, access: &Access) -> Place {
         let convert = access.dtype == DType::U32;
         let pitch = pitch(&self.domain.outer, &access.strides);
         let shape = match pitch {
@@ -284,7 +289,7 @@ impl Compiler<'_> {
             _ => None,
         };
         match shape {
-            Some(shape) if !convert => {
+            Some(shape) if !convert && !self.schedule.overwritten[value] => {
                 let walk = self.walk(access, false);
                 Place {
                     slot: self.code.walks[walk].slot,
@@ -522,7 +527,7 @@ impl Compiler<'_> {
         }
         let (pending, origin) = match self.code.sums[index].pending {
             Pending::Row(room) => (true, Origin::ScratchRow(room)),
-            Pending::Cell(cell) => (false, Origin::Cell(cell)),
+            Pending::Cell(cell) | Pending::Columns(cell) => (false, Origin::Cell(cell)),
         };
         let slot = self.slot(origin);
         if !pending {
@@ -548,14 +553,10 @@ impl Compiler<'_> {
             Shape::Full => Kind::Stream,
             _ => Kind::Splat,
         };
-        let form = match self.code.sums[index].pending {
-            Pending::Row(_) => Form::Binary(combining(combine), [kind, Kind::Stream]),
-            Pending::Cell(_) => Form::Fold(combine, kind),
-        };
         let work = Work::Accumulate {
             sum: index,
             shape: place.shape,
-            fold: lookup(self.set, form),
+            fold: lookup(self.set, Form::Fold(combine, kind)),
         };
         self.push(Level::Full, work, NO_SLOT, [place.slot, NO_SLOT, NO_SLOT]);
     }

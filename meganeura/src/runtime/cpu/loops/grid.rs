@@ -52,7 +52,10 @@ impl Grid {
         };
         let wide = matches!(code.tiling, Tiling::Wide { .. });
         let columns_apart = wide && !code.reduces() && !code.rows_stay_whole;
-        let cells = code.sums.iter().any(|sum| matches!(sum.pending, Pending::Cell(_)));
+        let cells = code
+            .sums
+            .iter()
+            .any(|sum| matches!(sum.pending, Pending::Cell(_)));
         let group = rows_of_one_address(code);
         if columns_apart && !code.sums.is_empty() && !cells && grid.chunks >= tasks.min(8) {
             grid.column_tasks = tasks.min(grid.chunks);
@@ -117,7 +120,7 @@ impl Grid {
 }
 
 /// One of `shares` nearly equal parts of `0..total`.
-pub(super) fn share(total: usize, shares: usize, index: usize) -> Range<usize> {
+pub(in super::super) fn share(total: usize, shares: usize, index: usize) -> Range<usize> {
     let at = |index: usize| (total as u128 * index as u128 / shares as u128) as usize;
     at(index)..at(index + 1)
 }
@@ -136,7 +139,11 @@ fn cost(code: &Code) -> f64 {
     let steps = |all: usize| all as f64 * 5.0;
     let columns = code.phases.iter().flat_map(|phase| &phase.column);
     let element: f64 = columns.clone().map(|step| weight(&step.work)).sum();
-    let row_steps = code.phases.iter().map(|phase| phase.row.len()).sum::<usize>();
+    let row_steps = code
+        .phases
+        .iter()
+        .map(|phase| phase.row.len())
+        .sum::<usize>();
     let per_row = steps(row_steps + code.last.len() + code.walks.len());
     let per_chunk = steps(columns.count());
     let tiles = (code.rows / code.tile_rows()) as f64;

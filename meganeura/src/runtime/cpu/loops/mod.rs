@@ -12,6 +12,7 @@ use super::memory::Region;
 use super::vector::InstructionSet;
 use crate::schedule::kernel::LoopKernel;
 
+pub(super) use grid::share;
 pub(super) use run::LoopProgram;
 
 /// Makes a kernel ready to run on so many workers. Its accesses have been checked.

@@ -137,6 +137,8 @@ pub(super) struct Sum {
 pub(super) enum Pending {
     /// A row of floats in scratch memory: each column has a result of its own.
     Row(usize),
+    /// A double for each column (of a short row), from this one on.
+    Columns(usize),
     /// A double: all columns have one result.
     Cell(usize),
 }

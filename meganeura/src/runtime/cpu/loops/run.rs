@@ -88,7 +88,9 @@ impl LoopProgram {
         };
         Self {
             grid: Grid::new(&code),
-            frames: (0..workers).map(|_| Frame(UnsafeCell::new(state()))).collect(),
+            frames: (0..workers)
+                .map(|_| Frame(UnsafeCell::new(state())))
+                .collect(),
             code,
             partials: std::ptr::null_mut(),
         }
@@ -131,18 +133,13 @@ impl LoopProgram {
     /// # Safety
     /// `bind` was called with memory that is still there, as are the buffers, and nobody
     /// else uses any of it.
-    pub(in super::super) unsafe fn run(&self, pool: Option<&Pool>) {
+    pub(in super::super) unsafe fn run(&self, pool: &Pool) {
         // SAFETY: the caller's promise; the accesses were checked against the buffers, and
         // different tasks write different elements.
         unsafe {
             self.clear();
             let tasks = self.grid.tasks();
-            match pool {
-                Some(pool) if tasks > 1 => {
-                    pool.run(tasks, |task, worker| self.task(task, worker));
-                }
-                _ => (0..tasks).for_each(|task| self.task(task, 0)),
-            }
+            pool.run(tasks, |task, worker| self.task(task, worker));
             self.merge();
         }
     }
@@ -485,7 +482,12 @@ impl LoopProgram {
             let mut position = state.index.clone();
             let mut position = Odometer::new(&self.code.outer, &mut position);
             for row in 0..tile.rows {
-                self.advance(state, index, address(&sum.strides, position.index), tile.range);
+                self.advance(
+                    state,
+                    index,
+                    address(&sum.strides, position.index),
+                    tile.range,
+                );
                 position.advance();
                 let from = match shape {
                     Shape::Full => from.add(row * tile.columns),
@@ -497,10 +499,16 @@ impl LoopProgram {
                         let to = state.cells.as_mut_ptr().add(cell).cast();
                         fold(to, from, null, null, times);
                     }
-                    Pending::Row(room) => {
-                        let to = state.scratch.add(room);
-                        fold(to, from, to, null, tile.columns);
+                    Pending::Columns(first) => {
+                        let totals = &mut state.cells[first..first + tile.columns];
+                        for (column, total) in totals.iter_mut().enumerate() {
+                            let column = if shape == Shape::Full { column } else { 0 };
+                            let value = f64::from(from.add(column).read());
+                            *total = combine(sum.combine, *total, value);
+                        }
                     }
+                    // Only of tiles of one row, which steps add to.
+                    Pending::Row(_) => {}
                 }
             }
         }
@@ -515,8 +523,8 @@ impl LoopProgram {
         range: (usize, usize),
     ) {
         let pending = state.pending[index];
-        let full = pending.rows >= BLOCK
-            && matches!(self.code.sums[index].pending, Pending::Row(_));
+        let full =
+            pending.rows >= BLOCK && matches!(self.code.sums[index].pending, Pending::Row(_));
         if pending.rows > 0 && (full || pending.address != address) {
             // SAFETY: the caller's promise.
             unsafe { self.flush(state, index, range) };
@@ -543,6 +551,16 @@ impl LoopProgram {
                     let total = combine(sum.combine, f64::from(to.read()), *value);
                     to.write(total as f32);
                     *value = f64::from(sum.combine.identity());
+                }
+                Pending::Columns(first) => {
+                    let to = pending.target.add(pending.address);
+                    for column in 0..self.code.columns {
+                        let to = to.add(column * sum.column_stride);
+                        let value = &mut state.cells[first + column];
+                        let total = combine(sum.combine, f64::from(to.read()), *value);
+                        to.write(total as f32);
+                        *value = f64::from(sum.combine.identity());
+                    }
                 }
                 Pending::Row(room) => {
                     let count = range.1 - range.0;
@@ -578,12 +596,16 @@ impl Sum {
         let strides: Vec<usize> = kept.iter().map(|(_, stride)| *stride).collect();
         let count = match self.pending {
             Pending::Cell(_) => 1,
-            Pending::Row(_) => code.columns,
+            Pending::Row(_) | Pending::Columns(_) => code.columns,
         };
         let mut index = vec![0; dims.len()];
         let mut index = Odometer::new(&dims, &mut index);
         for _ in 0..dims.iter().product() {
-            run(address(&strides, index.index), count, self.column_stride.max(1));
+            run(
+                address(&strides, index.index),
+                count,
+                self.column_stride.max(1),
+            );
             index.advance();
         }
     }
@@ -612,7 +634,11 @@ impl<'a> Odometer<'a> {
 }
 
 fn address(strides: &[usize], index: &[usize]) -> usize {
-    strides.iter().zip(index).map(|(stride, i)| stride * i).sum()
+    strides
+        .iter()
+        .zip(index)
+        .map(|(stride, i)| stride * i)
+        .sum()
 }
 
 /// The index along each axis of a row.

@@ -3,7 +3,7 @@
 use super::super::memory::Region;
 use super::simplify::Domain;
 use crate::ir::{Combine, DType, ScalarOp};
-use crate::schedule::kernel::{Access, Instruction, Level};
+use crate::schedule::kernel::{Access, Instruction, Level, ValueId};
 
 /// Elements of values kept from one phase of a row to another; beyond, they are computed
 /// again.
@@ -28,6 +28,8 @@ pub(super) struct Schedule {
     pub(super) phases: usize,
     /// Values are computed in every phase that uses them, rather than kept.
     pub(super) recompute: bool,
+    /// The row loads whose memory a store writes to.
+    pub(super) overwritten: Vec<bool>,
     /// The columns of a row must not be shared among tasks.
     pub(super) rows_stay_whole: bool,
     /// Whether another step computes it.
@@ -54,6 +56,7 @@ impl Schedule {
             needed: needed(domain),
             phases: 1,
             recompute: false,
+            overwritten: vec![false; count],
             rows_stay_whole: false,
             consumer: vec![None; count],
             folded: vec![None; count],
@@ -101,19 +104,24 @@ impl Schedule {
     /// Finds the stores that overwrite what the kernel loads.
     fn delay_stores(&mut self, domain: &Domain, buffers: &[Region]) {
         for (index, store) in domain.stores.iter().enumerate() {
-            let mut loads = self.overwritten(domain, buffers, &store.access);
+            let loads = self.overwritten(domain, buffers, &store.access);
             if loads.is_empty() {
                 continue;
             }
-            if store.access.column_stride != 0 {
+            if store.access.column_stride != 0 || self.is_full(store.value.index()) {
                 self.delayed_store[index] = Some(self.phases - 1);
             }
-            self.rows_stay_whole |= loads.any_row(&self.levels);
+            for load in loads {
+                if !self.is_full(load) {
+                    self.overwritten[load] = true;
+                    self.rows_stay_whole = true;
+                }
+            }
         }
     }
 
     /// The needed loads from a buffer that a store writes to.
-    fn overwritten(&self, domain: &Domain, buffers: &[Region], store: &Access) -> Loads {
+    fn overwritten(&self, domain: &Domain, buffers: &[Region], store: &Access) -> Vec<usize> {
         let target = buffers[store.buffer.index()];
         let instructions = domain.program.instructions.iter().enumerate();
         let loads = instructions.filter(|(value, instruction)| {
@@ -121,7 +129,7 @@ impl Schedule {
                 if buffers[access.buffer.index()].overlaps(target))
                 && self.needed[*value]
         });
-        Loads(loads.map(|(value, _)| value).collect())
+        loads.map(|(value, _)| value).collect()
     }
 
     /// The latest phase that is early enough for all users of each full value.
@@ -133,7 +141,10 @@ impl Schedule {
         };
         for (index, store) in domain.stores.iter().enumerate() {
             let value = store.value.index();
-            by(value, self.delayed_store[index].unwrap_or(self.stages[value]));
+            by(
+                value,
+                self.delayed_store[index].unwrap_or(self.stages[value]),
+            );
         }
         for sum in &domain.accumulates {
             by(sum.value.index(), self.stages[sum.value.index()]);
@@ -211,7 +222,9 @@ impl Schedule {
         }
         let stored = domain.stores.iter().map(|store| store.value);
         let summed = domain.accumulates.iter().map(|sum| sum.value);
-        stored.chain(summed).for_each(|value| uses[value.index()] += 1);
+        stored
+            .chain(summed)
+            .for_each(|value| uses[value.index()] += 1);
         for (value, instruction) in instructions.iter().enumerate() {
             if !self.needed[value] || !self.is_full(value) {
                 continue;
@@ -240,13 +253,17 @@ impl Schedule {
     /// Products that only a sum uses.
     fn fold_into_sums(&mut self, domain: &Domain, uses: &[usize]) {
         let instructions = &domain.program.instructions;
-        let reduced = instructions.iter().enumerate().filter_map(|(index, instruction)| {
-            match instruction {
+        let reduced = instructions
+            .iter()
+            .enumerate()
+            .filter_map(|(index, instruction)| match instruction {
                 Instruction::Reduce(Combine::Sum, value) if self.needed[index] => Some(*value),
                 _ => None,
-            }
-        });
-        let sums = domain.accumulates.iter().filter(|sum| sum.combine == Combine::Sum);
+            });
+        let sums = domain
+            .accumulates
+            .iter()
+            .filter(|sum| sum.combine == Combine::Sum);
         let values: Vec<usize> = reduced
             .chain(sums.map(|sum| sum.value))
             .map(|value| value.index())
@@ -294,12 +311,19 @@ impl Schedule {
         let loads = self.overwritten(domain, buffers, store);
         let copied = domain.stores.iter().zip(&self.delayed_store);
         let mut copied = copied.filter(|(_, delayed)| delayed.is_some());
-        if copied.any(|(other, _)| loads.0.contains(&other.value.index())) {
+        if copied.any(|(other, _)| loads.contains(&other.value.index())) {
+            return false;
+        }
+        // What is made of a load itself is made when its turn comes.
+        let stored = domain.stores.iter().map(|store| store.value);
+        let summed = domain.accumulates.iter().map(|sum| sum.value);
+        let mut results = stored.chain(summed).map(ValueId::index);
+        if results.any(|result| result > value && loads.contains(&result)) {
             return false;
         }
         let instructions = domain.program.instructions.iter().enumerate();
         let mut users = instructions.filter(|(user, instruction)| {
-            self.needed[*user] && operands(instruction).any(|operand| loads.0.contains(&operand))
+            self.needed[*user] && operands(instruction).any(|operand| loads.contains(&operand))
         });
         users.all(|(user, _)| self.step_of(domain, user) <= value)
     }
@@ -314,19 +338,6 @@ impl Schedule {
             self.needed[*user] && operands(instruction).any(|operand| operand == value)
         });
         users.next().map_or(value, |(user, _)| user)
-    }
-}
-
-/// Some loads.
-struct Loads(Vec<usize>);
-
-impl Loads {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn any_row(&mut self, levels: &[Level]) -> bool {
-        self.0.iter().any(|&value| levels[value] == Level::Row)
     }
 }
 
@@ -354,10 +365,13 @@ fn needed(domain: &Domain) -> Vec<bool> {
     let mut needed = vec![false; domain.program.instructions.len()];
     let stored = domain.stores.iter().map(|store| store.value);
     let summed = domain.accumulates.iter().map(|sum| sum.value);
-    stored.chain(summed).for_each(|value| needed[value.index()] = true);
+    stored
+        .chain(summed)
+        .for_each(|value| needed[value.index()] = true);
     for value in (0..needed.len()).rev() {
         if needed[value] {
-            operands(&domain.program.instructions[value]).for_each(|operand| needed[operand] = true);
+            operands(&domain.program.instructions[value])
+                .for_each(|operand| needed[operand] = true);
         }
     }
     needed

@@ -78,11 +78,14 @@ impl Domain {
 
     fn uses_index(&self, axis: usize) -> bool {
         let mut instructions = self.program.instructions.iter();
-        instructions.any(|instruction| matches!(instruction, Instruction::OuterIndex(a) if *a == axis))
+        instructions
+            .any(|instruction| matches!(instruction, Instruction::OuterIndex(a) if *a == axis))
     }
 
     fn uses_column_index(&self) -> bool {
-        self.program.instructions.contains(&Instruction::ColumnIndex)
+        self.program
+            .instructions
+            .contains(&Instruction::ColumnIndex)
     }
 
     /// Reductions of no column, of one, and of the same number in every column.

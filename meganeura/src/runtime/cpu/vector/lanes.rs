@@ -243,8 +243,7 @@ impl Lanes for Portable {
             // The sum's low bits are n + 127: shifted, the exponent field of 2ⁿ.
             n.map(|n| f32::from_bits((n + (ROUND + 127.0)).to_bits() << 23))
         };
-        self.multiply(power(half))
-            .multiply(power(n.subtract(half)))
+        self.multiply(power(half)).multiply(power(n.subtract(half)))
     }
 
     #[inline(always)]

@@ -179,12 +179,22 @@ fn sine<L: Lanes>(x: L, quarters: f32) -> L {
     let square = r.multiply(r);
     let odd = polynomial(
         square,
-        [-0.166_666_67, 0.008_333_329, -0.000_198_392_56, 2.717_562_2e-6],
+        [
+            -0.166_666_67,
+            0.008_333_329,
+            -0.000_198_392_56,
+            2.717_562_2e-6,
+        ],
     );
     let odd = odd.multiply(square).multiply_add(r, r);
     let even = polynomial(
         square,
-        [0.041_666_668, -0.001_388_888_3, 2.479_943_6e-5, -2.720_326_8e-7],
+        [
+            0.041_666_668,
+            -0.001_388_888_3,
+            2.479_943_6e-5,
+            -2.720_326_8e-7,
+        ],
     );
     let one = x.constant(1.0);
     let even = even

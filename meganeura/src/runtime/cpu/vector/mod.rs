@@ -12,7 +12,7 @@ mod lanes;
 mod math;
 mod steps;
 
-pub(super) use steps::{Form, Kind, PairOp, VectorFn, lookup};
+pub(super) use steps::{Form, Kind, PairOp, VectorFn, combine, lookup};
 
 /// An instruction set that the steps are instantiated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
