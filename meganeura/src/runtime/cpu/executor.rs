@@ -45,7 +45,7 @@ impl std::fmt::Debug for Program {
 /// A kernel ready to run.
 enum Ready {
     Loop(LoopProgram),
-    Contract(ContractProgram),
+    Contract(Box<ContractProgram>),
     Gather(GatherProgram),
     ScatterAdd(ScatterAddProgram),
 }
@@ -118,9 +118,10 @@ impl CpuExecutor {
         let workers = self.pool.threads();
         Ok(match &kernel.action {
             Action::Loop(kernel) => Ready::Loop(loops::compile(kernel, regions, self.set, workers)),
-            Action::Contract(kernel) => Ready::Contract(
-                ContractProgram::new(kernel, regions, self.set, workers).map_err(wrong)?,
-            ),
+            Action::Contract(kernel) => {
+                let program = ContractProgram::new(kernel, regions, self.set, workers);
+                Ready::Contract(Box::new(program.map_err(wrong)?))
+            }
             Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions)),
             Action::ScatterAdd(kernel) => {
                 Ready::ScatterAdd(ScatterAddProgram::new(kernel, regions))

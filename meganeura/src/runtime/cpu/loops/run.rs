@@ -466,7 +466,7 @@ impl LoopProgram {
     ) {
         let sum = &self.code.sums[index];
         // For each row: how often its value counts.
-        let times = if tile.rows == 0 { 0 } else { count / tile.rows };
+        let times = count.checked_div(tile.rows).unwrap_or(0);
         let null = std::ptr::null();
         // SAFETY: as for `execute`.
         unsafe {

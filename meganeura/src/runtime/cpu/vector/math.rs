@@ -133,7 +133,7 @@ pub(super) fn erf<L: Lanes>(x: L) -> L {
     let near = polynomial(
         square,
         [
-            1.128_379_2,
+            std::f32::consts::FRAC_2_SQRT_PI,
             -0.376_126_35,
             0.112_837_195,
             -0.026_860_753,
