@@ -9,8 +9,10 @@ mod dtype;
 mod graph;
 mod init;
 mod op;
+pub mod random;
 mod scalar;
 mod shape;
+mod text;
 
 pub use array::Array;
 pub use dtype::DType;

@@ -6,6 +6,7 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
+use super::dot;
 use super::kernel::{Along, Call, Kernels, PANEL};
 use super::pack::Lines;
 use super::problem::{Matrix, Operand, Problem, Source, Tile, batch_offset};
@@ -75,6 +76,7 @@ pub(super) fn run(
 ) {
     let [m, n, k] = problem.size;
     let batches = problem.batch.iter().product::<usize>();
+    let by_dots = dot::suits(problem);
     let costs = Costs {
         batches,
         size: problem.size,
@@ -88,8 +90,13 @@ pub(super) fn run(
         problem,
         destination,
         grid,
-        column_block: split::column_block(kernels, k),
-        depth_blocks: split::depth_blocks(k),
+        column_block: if by_dots {
+            n
+        } else {
+            split::column_block(kernels, k)
+        },
+        depth_blocks: if by_dots { 1 } else { split::depth_blocks(k) },
+        by_dots,
     };
     let units = batches * grid.rows * grid.columns;
     // Many small units are taken by the handful.
@@ -141,11 +148,11 @@ fn is_direct_b(b: &Matrix<'_>, rows: usize) -> bool {
 
 /// Memory of a thread for prepared operands and unfinished sums.
 #[derive(Default)]
-struct Scratch {
+pub(super) struct Scratch {
     a: Buffer,
-    b: Buffer,
+    pub b: Buffer,
     computed: Buffer,
-    sums: Buffer,
+    pub sums: Buffer,
     panels: Vec<Panel>,
 }
 
@@ -160,11 +167,11 @@ struct Line([f32; 16]);
 
 /// Floats that begin at a cache line.
 #[derive(Default)]
-struct Buffer(Vec<Line>);
+pub(super) struct Buffer(Vec<Line>);
 
 impl Buffer {
     /// At least `length` floats, of any value.
-    fn get(&mut self, length: usize) -> &mut [f32] {
+    pub fn get(&mut self, length: usize) -> &mut [f32] {
         let lines = length.div_ceil(16);
         if self.0.len() < lines {
             self.0.resize(lines, Line([0.0; 16]));
@@ -207,24 +214,26 @@ impl Rows {
 }
 
 /// What a tile of C is computed from and where it stands.
-struct Block {
-    batch: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    depth: Range<usize>,
-    first_depth: bool,
-    last_depth: bool,
-    worker: usize,
+pub(super) struct Block {
+    pub batch: usize,
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+    pub depth: Range<usize>,
+    pub first_depth: bool,
+    pub last_depth: bool,
+    pub worker: usize,
 }
 
 /// A product while it is being computed.
-struct Job<'a> {
-    kernels: &'static Kernels,
-    problem: &'a Problem<'a>,
-    destination: Destination<'a>,
+pub(super) struct Job<'a> {
+    pub kernels: &'static Kernels,
+    pub problem: &'a Problem<'a>,
+    pub destination: Destination<'a>,
     grid: Grid,
     column_block: usize,
     depth_blocks: usize,
+    /// Whether it is computed by dot products.
+    by_dots: bool,
 }
 
 impl Job<'_> {
@@ -255,7 +264,11 @@ impl Job<'_> {
                     last_depth: depth_block + 1 == self.depth_blocks,
                     worker,
                 };
-                self.block(&block, &mut scratch);
+                if self.by_dots {
+                    self.dots(&block, &mut scratch);
+                } else {
+                    self.block(&block, &mut scratch);
+                }
             }
         }
         SCRATCH.set(scratch);
@@ -636,12 +649,12 @@ impl Job<'_> {
 
 /// A row length that is a multiple of a cache line but not of a large power of two, so that
 /// neighbouring rows do not compete for the same lines of the first-level cache.
-fn padded(length: usize) -> usize {
+pub(super) fn padded(length: usize) -> usize {
     length.next_multiple_of(16) / 32 * 32 + 16
 }
 
 /// The address of an element of a checked matrix.
-fn element(
+pub(super) fn element(
     matrix: &Matrix<'_>,
     batch: &[usize],
     index: usize,

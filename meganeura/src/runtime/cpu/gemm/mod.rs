@@ -13,6 +13,7 @@
 //! the widest instruction set there is ([`vector`]).
 
 mod block;
+mod dot;
 mod kernel;
 mod pack;
 mod problem;

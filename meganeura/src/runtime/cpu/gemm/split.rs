@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Depth is cut into blocks of about this size: long enough to make loading and storing C
 /// cheap, short enough that a block of B of a useful width stays in the second-level cache.
-const DEPTH: usize = 512;
+const DEPTH: usize = 384;
 /// How many floats of B a thread works with at a time: half a MiB of second-level cache.
 const BLOCK_OF_B: usize = 128 * 1024;
 /// The widest block of columns, and with it the widest tile of an epilogue.

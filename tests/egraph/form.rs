@@ -1,0 +1,1 @@
+//! The closed forms that equality saturation reaches.
