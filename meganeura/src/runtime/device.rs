@@ -86,7 +86,7 @@ impl Device {
     /// When it is not there.
     pub fn executor(&self) -> Result<Box<dyn Executor>, RunError> {
         match self.kind {
-            Kind::Cpu { .. } => Err(RunError::Unavailable(String::new())),
+            Kind::Cpu { threads } => Ok(Box::new(super::cpu::CpuExecutor::new(threads))),
             Kind::Gpu => gpu_executor(),
         }
     }
