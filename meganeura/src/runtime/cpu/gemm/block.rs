@@ -15,11 +15,13 @@ use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// With up to this many rows B is read where it lies: the copy would not pay off.
-const DIRECT_ROWS: usize = 48;
-/// From this many columns on, an A with contiguous columns is copied: read where it lies,
-/// every step of depth touches another cache line, often on another page.
-const COPY_A_COLUMNS: usize = 128;
+/// With up to this many rows B is read where it lies: the copy would hardly pay off.
+const DIRECT_ROWS: usize = 1024;
+/// The same for a B whose rows compete for the same lines of the cache.
+const DIRECT_COMPETING_ROWS: usize = 64;
+/// Rows this many floats apart compete for the same lines of the first-level cache, on most
+/// CPUs: 64 sets of 64 bytes.
+const WAY: usize = 1024;
 /// How many row panels of a computed operand are asked for at a time.
 const COMPUTED_PANELS: usize = 4;
 /// How many rows of memory are packed into all panels of B before the next.
@@ -81,7 +83,8 @@ pub(super) fn run(
         batches,
         size: problem.size,
         prepare_a: prepare_a_cost(&problem.a, kernels, n),
-        prepare_b: prepare_b_cost(&problem.b, m),
+        prepare_b: prepare_b_cost(&problem.b),
+        direct_rows: direct_rows(&problem.b),
         keeps_sums: matches!(destination, Destination::Tiles(_)),
     };
     let grid = split::grid(kernels, pool.threads(), &costs);
@@ -122,9 +125,8 @@ fn prepare_a_cost(a: &Operand<'_>, kernels: &Kernels, columns: usize) -> f64 {
     }
 }
 
-fn prepare_b_cost(b: &Operand<'_>, rows: usize) -> f64 {
+fn prepare_b_cost(b: &Operand<'_>) -> f64 {
     match b {
-        Operand::Memory(matrix) if is_direct_b(matrix, rows) => 0.0,
         Operand::Memory(_) => 0.5,
         Operand::Computed { .. } => 2.5,
     }
@@ -133,17 +135,31 @@ fn prepare_b_cost(b: &Operand<'_>, rows: usize) -> f64 {
 /// Whether A is read where it lies.
 fn is_direct_a(a: &Matrix<'_>, kernels: &Kernels, columns: usize) -> bool {
     match a.strides {
-        // Rows that are a large power of two apart fall into the same few lines of the
-        // first-level cache and drive each other out.
-        [row, 1] => row % 512 != 0 || columns <= kernels.panel(),
-        [1, _] => columns < COPY_A_COLUMNS,
+        [stride, 1] | [1, stride] => !competes(stride) || columns <= kernels.panel(),
         _ => false,
     }
 }
 
-/// Whether B is read where it lies.
-fn is_direct_b(b: &Matrix<'_>, rows: usize) -> bool {
-    b.strides[1] == 1 && rows <= DIRECT_ROWS
+/// Up to how many rows B is read where it lies.
+fn direct_rows(b: &Operand<'_>) -> usize {
+    match b {
+        Operand::Memory(Matrix {
+            strides: [row, 1], ..
+        }) => {
+            if competes(*row) {
+                DIRECT_COMPETING_ROWS
+            } else {
+                DIRECT_ROWS
+            }
+        }
+        _ => 0,
+    }
+}
+
+/// Whether neighbours at this stride fall into the same lines of the first-level cache and
+/// drive each other out.
+fn competes(stride: usize) -> bool {
+    stride.is_multiple_of(WAY)
 }
 
 /// Memory of a thread for prepared operands and unfinished sums.
@@ -488,7 +504,7 @@ impl Job<'_> {
                     depth,
                 };
                 let mut done = 0;
-                if is_direct_b(&matrix, self.problem.size[0]) {
+                if block.rows.len() <= direct_rows(&self.problem.b) {
                     done = self.direct_panels(&lines, block.rows.len(), panels);
                 }
                 let listed = panels.len();
