@@ -135,7 +135,7 @@ mod tests {
             for index in 0..parts {
                 let part = part(length, unit, parts, index);
                 assert_eq!(part.start, end);
-                assert!(part.start % unit == 0 || part.is_empty());
+                assert!(part.start.is_multiple_of(unit) || part.is_empty());
                 end = part.end;
             }
             assert_eq!(end, length);
