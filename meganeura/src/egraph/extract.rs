@@ -241,6 +241,12 @@ impl<'a> Table<'a> {
         choices
     }
 
+    /// The selection a single greedy pass makes.
+    pub(super) fn first(&mut self) -> Option<Choices> {
+        let choices = self.sets(&vec![false; self.classes.len()]);
+        self.order(&choices).map(|_| choices)
+    }
+
     /// The best selection found and its cost.
     pub(super) fn search(&mut self) -> Option<(Choices, f64)> {
         let mut best: Option<(Choices, f64)> = None;
