@@ -249,9 +249,10 @@ impl CostModel {
             .iter()
             .map(|node| node.inputs.iter().map(|input| input.index()).collect())
             .collect();
+        let extents = true_extents(&nodes);
         let works: Vec<Work> = nodes
             .iter()
-            .zip(&true_extents(&nodes))
+            .zip(&extents)
             .map(|(node, extents)| self.work(&nodes, node, extents))
             .collect();
         let outputs = graph.outputs().into_iter().map(|(_, id)| id);
@@ -271,7 +272,7 @@ impl CostModel {
             ..Estimate::default()
         };
         for &index in &order {
-            estimate.count(&nodes[index], works[index].role);
+            estimate.count(&nodes[index], works[index].role, &extents[index]);
         }
         estimate
     }
@@ -401,18 +402,21 @@ pub struct Estimate {
     pub column_reductions: usize,
     /// Matrix products.
     pub contractions: usize,
-    /// Elementwise instructions.
+    /// Elementwise instructions on every element of a row.
     pub instructions: usize,
-    /// Those that are divisions, roots or transcendental.
+    /// Those of them that are divisions, roots or transcendental.
     pub heavy: usize,
+    /// Instructions on one number for a row, or fewer.
+    pub row_instructions: usize,
 }
 
 impl Estimate {
-    fn count(&mut self, node: &Node, role: Role) {
+    fn count(&mut self, node: &Node, role: Role, extents: &Extents) {
         match role {
             Role::RowReduction => self.row_reductions += 1,
             Role::ColumnReduction => self.column_reductions += 1,
             Role::Contraction => self.contractions += 1,
+            Role::Elementwise if !extents.varies(0) => self.row_instructions += 1,
             Role::Elementwise => {
                 self.instructions += 1;
                 if let Lowering::Pointwise(op) = node.op.def.lowering {

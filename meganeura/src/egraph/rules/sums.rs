@@ -132,7 +132,7 @@ pub(super) fn divided(factors: &[(i16, Id)], taken: &[(i16, Id)]) -> Factors {
     for &(half, base) in taken {
         if let Some(slot) = left
             .iter_mut()
-            .find(|slot| slot.1 == base && (slot.0 < 0) == (half < 0))
+            .find(|slot| slot.1 == base && slot.0.signum() == half.signum())
         {
             slot.0 -= half;
         }
