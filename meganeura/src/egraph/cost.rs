@@ -234,10 +234,12 @@ impl CostModel {
         self.launch + elements * 4.0 * self.byte
     }
 
-    /// A reduction of that many elements; sums over rows keep many sums at once.
-    pub(super) fn reduction(&self, elements: f64, rows: bool) -> f64 {
+    /// A reduction of a value that varies over `extents`; sums over rows keep many sums at
+    /// once.
+    pub(super) fn reduction(&self, extents: &Extents, rows: bool) -> f64 {
         let weight = if rows { 1.0 } else { 2.0 };
-        elements * self.instruction * weight
+        let lanes = if extents.varies(0) { 1.0 } else { 4.0 };
+        extents.elements() * self.instruction * weight * lanes
     }
 
     /// The estimate for a graph, dead code left out.
@@ -253,7 +255,7 @@ impl CostModel {
         let works: Vec<Work> = nodes
             .iter()
             .zip(&extents)
-            .map(|(node, extents)| self.work(&nodes, node, extents))
+            .map(|(node, own)| self.work(&nodes, node, own, &extents))
             .collect();
         let outputs = graph.outputs().into_iter().map(|(_, id)| id);
         let updates = graph.updates().into_iter().map(|(_, id)| id);
@@ -277,7 +279,7 @@ impl CostModel {
         estimate
     }
 
-    fn work(&self, nodes: &[Node], node: &Node, extents: &Extents) -> Work {
+    fn work(&self, nodes: &[Node], node: &Node, extents: &Extents, all: &[Extents]) -> Work {
         let of = |id: &NodeId| nodes[id.index()].ty.shape.elements() as f64;
         let elements = node.ty.shape.elements() as f64;
         let reduced = node.inputs.first().map_or(0.0, of);
@@ -293,7 +295,8 @@ impl CostModel {
                 } else {
                     Role::ColumnReduction
                 };
-                (role, self.reduction(reduced, rows))
+                let operand = &all[node.inputs[0].index()];
+                (role, self.reduction(operand, rows))
             }
             Lowering::View(layout) => {
                 let from = &nodes[node.inputs[0].index()].ty.shape;

@@ -490,7 +490,7 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
             };
             work.reduced = extents(child).elements();
             work.elements = super::normal::without(extents(child), span).elements();
-            pricing.time = model.reduction(work.reduced, rows);
+            pricing.time = model.reduction(&extents(child), rows);
         }
         Term::Rename(..) => work.role = Role::View,
         Term::Contract(k, [left, right]) => {
