@@ -7,7 +7,7 @@
 //! rows that needs the one before it walks the row once more.
 
 use super::emit::{Arithmetic, Binary, Unary};
-use super::language::{Extents, MAX_RANK};
+use super::language::{Extents, MAX_RANK, NO_AXIS};
 use crate::ir::{Graph, Layout, Lowering, Node, NodeId, ScalarOp};
 
 /// A device's rates, in nanoseconds.
@@ -60,6 +60,8 @@ pub(super) enum Role {
     Leaf,
     /// Another view of its operand.
     View,
+    /// A view with the axes elsewhere: what is computed must be in memory to be seen so.
+    Turn,
     /// Elementwise.
     Elementwise,
     /// A reduction along the columns of a row.
@@ -97,9 +99,13 @@ struct State {
     depth: u32,
     /// Part of a contraction's epilogue.
     epilogue: bool,
+    /// Seen with the axes elsewhere, though not in memory from the start.
+    turned: bool,
     /// The cost of the passes below it, and how many.
     walked: f64,
     passes: u32,
+    /// Not in memory from the start.
+    computed: bool,
     /// The node whose memory it is a view of.
     base: usize,
     stored: bool,
@@ -170,8 +176,16 @@ impl CostModel {
             base: node,
             ..State::default()
         };
+        let looks = matches!(
+            work.role,
+            Role::View | Role::Turn | Role::Contraction | Role::Memory
+        );
         for &operand in operands {
-            let below = &states[operand];
+            let mut below = states[operand];
+            if below.turned && !looks {
+                below.depth += 1;
+                below.epilogue = false;
+            }
             if below.depth > state.depth {
                 state.epilogue = below.epilogue;
                 state.depth = below.depth;
@@ -182,21 +196,31 @@ impl CostModel {
             state.passes = state.passes.max(below.passes);
         }
         match work.role {
-            Role::Number | Role::Leaf | Role::Elementwise => {}
-            Role::View => state.base = operands.first().map_or(node, |&of| states[of].base),
+            Role::Number | Role::Leaf => {}
+            Role::Elementwise => state.computed = true,
+            Role::View | Role::Turn => {
+                if let Some(&of) = operands.first() {
+                    state.base = states[of].base;
+                    let computed = states[state.base].computed;
+                    state.turned = computed && (work.role == Role::Turn || states[of].turned);
+                }
+            }
             Role::RowReduction => {
                 if state.epilogue {
                     state.depth += 1;
                     state.epilogue = false;
                 }
+                state.computed = true;
                 state.walked += work.reduced * self.pass;
                 state.passes += 1;
             }
             Role::ColumnReduction | Role::Memory => {
+                state.computed = true;
                 state.depth += 1;
                 state.epilogue = false;
             }
             Role::Contraction => {
+                state.computed = true;
                 state.depth += 1;
                 state.epilogue = true;
             }
@@ -302,7 +326,10 @@ impl CostModel {
                 let from = &nodes[node.inputs[0].index()].ty.shape;
                 let plain = Layout::contiguous(from);
                 match layout(&node.op.attributes, &plain, &node.ty.shape) {
-                    Some(_) => (Role::View, 0.0),
+                    Some(seen) => match super::encode::sources(&seen, from) {
+                        Some(sources) => (turn(&sources), 0.0),
+                        None => (Role::View, 0.0),
+                    },
                     None => (Role::Memory, self.memory(2.0 * elements)),
                 }
             }
@@ -324,6 +351,17 @@ impl CostModel {
             elements,
             reduced,
         }
+    }
+}
+
+/// Whether a view moves axes so that rows do not stay rows.
+pub(super) fn turn(sources: &[u8]) -> Role {
+    let used = sources.iter().filter(|source| **source != NO_AXIS);
+    let last_stays = matches!(sources.first(), None | Some(&0 | &NO_AXIS));
+    if last_stays && used.is_sorted() {
+        Role::View
+    } else {
+        Role::Turn
     }
 }
 
@@ -370,7 +408,7 @@ fn mark_traffic(
     work: &impl Fn(usize) -> Work,
     states: &mut [State],
 ) {
-    if role == Role::View {
+    if matches!(role, Role::View | Role::Turn) {
         return;
     }
     let own_kernel = matches!(role, Role::Contraction | Role::Memory);

@@ -10,7 +10,7 @@ use egg::{Id, Language};
 use rustc_hash::FxHashMap;
 
 use super::build::{Solution, Step};
-use super::cost::{CostModel, Price, Role, Scratch, Work};
+use super::cost::{CostModel, Price, Role, Scratch, Work, turn};
 use super::emit;
 use super::facts::Terms;
 use super::language::{Extents, Term};
@@ -492,7 +492,7 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
             work.elements = super::normal::without(extents(child), span).elements();
             pricing.time = model.reduction(&extents(child), rows);
         }
-        Term::Rename(..) => work.role = Role::View,
+        Term::Rename(sources, _) => work.role = turn(sources),
         Term::Contract(k, [left, right]) => {
             let (mut a, mut b) = (extents(left), extents(right));
             let (left, right) = (a.elements(), b.elements());
