@@ -7,7 +7,7 @@
 //! rows that needs the one before it walks the row once more.
 
 use super::emit::{Arithmetic, Binary, Unary};
-use super::language::{Extents, MAX_RANK};
+use super::language::{Extents, MAX_RANK, NO_AXIS};
 use crate::ir::{Graph, Layout, Lowering, Node, NodeId, ScalarOp};
 
 /// A device's rates, in nanoseconds.
@@ -60,6 +60,8 @@ pub(super) enum Role {
     Leaf,
     /// Another view of its operand.
     View,
+    /// A view with the axes elsewhere: what is computed must be in memory to be seen so.
+    Turn,
     /// Elementwise.
     Elementwise,
     /// A reduction along the columns of a row.
@@ -97,9 +99,13 @@ struct State {
     depth: u32,
     /// Part of a contraction's epilogue.
     epilogue: bool,
+    /// Seen with the axes elsewhere, though not in memory from the start.
+    turned: bool,
     /// The cost of the passes below it, and how many.
     walked: f64,
     passes: u32,
+    /// Not in memory from the start.
+    computed: bool,
     /// The node whose memory it is a view of.
     base: usize,
     stored: bool,
@@ -170,8 +176,16 @@ impl CostModel {
             base: node,
             ..State::default()
         };
+        let looks = matches!(
+            work.role,
+            Role::View | Role::Turn | Role::Contraction | Role::Memory
+        );
         for &operand in operands {
-            let below = &states[operand];
+            let mut below = states[operand];
+            if below.turned && !looks {
+                below.depth += 1;
+                below.epilogue = false;
+            }
             if below.depth > state.depth {
                 state.epilogue = below.epilogue;
                 state.depth = below.depth;
@@ -182,21 +196,31 @@ impl CostModel {
             state.passes = state.passes.max(below.passes);
         }
         match work.role {
-            Role::Number | Role::Leaf | Role::Elementwise => {}
-            Role::View => state.base = operands.first().map_or(node, |&of| states[of].base),
+            Role::Number | Role::Leaf => {}
+            Role::Elementwise => state.computed = true,
+            Role::View | Role::Turn => {
+                if let Some(&of) = operands.first() {
+                    state.base = states[of].base;
+                    let computed = states[state.base].computed;
+                    state.turned = computed && (work.role == Role::Turn || states[of].turned);
+                }
+            }
             Role::RowReduction => {
                 if state.epilogue {
                     state.depth += 1;
                     state.epilogue = false;
                 }
+                state.computed = true;
                 state.walked += work.reduced * self.pass;
                 state.passes += 1;
             }
             Role::ColumnReduction | Role::Memory => {
+                state.computed = true;
                 state.depth += 1;
                 state.epilogue = false;
             }
             Role::Contraction => {
+                state.computed = true;
                 state.depth += 1;
                 state.epilogue = true;
             }
@@ -234,10 +258,12 @@ impl CostModel {
         self.launch + elements * 4.0 * self.byte
     }
 
-    /// A reduction of that many elements; sums over rows keep many sums at once.
-    pub(super) fn reduction(&self, elements: f64, rows: bool) -> f64 {
+    /// A reduction of a value that varies over `extents`; sums over rows keep many sums at
+    /// once.
+    pub(super) fn reduction(&self, extents: &Extents, rows: bool) -> f64 {
         let weight = if rows { 1.0 } else { 2.0 };
-        elements * self.instruction * weight
+        let lanes = if extents.varies(0) { 1.0 } else { 4.0 };
+        extents.elements() * self.instruction * weight * lanes
     }
 
     /// The estimate for a graph, dead code left out.
@@ -249,10 +275,11 @@ impl CostModel {
             .iter()
             .map(|node| node.inputs.iter().map(|input| input.index()).collect())
             .collect();
+        let extents = true_extents(&nodes);
         let works: Vec<Work> = nodes
             .iter()
-            .zip(&true_extents(&nodes))
-            .map(|(node, extents)| self.work(&nodes, node, extents))
+            .zip(&extents)
+            .map(|(node, own)| self.work(&nodes, node, own, &extents))
             .collect();
         let outputs = graph.outputs().into_iter().map(|(_, id)| id);
         let updates = graph.updates().into_iter().map(|(_, id)| id);
@@ -271,12 +298,12 @@ impl CostModel {
             ..Estimate::default()
         };
         for &index in &order {
-            estimate.count(&nodes[index], works[index].role);
+            estimate.count(&nodes[index], works[index].role, &extents[index]);
         }
         estimate
     }
 
-    fn work(&self, nodes: &[Node], node: &Node, extents: &Extents) -> Work {
+    fn work(&self, nodes: &[Node], node: &Node, extents: &Extents, all: &[Extents]) -> Work {
         let of = |id: &NodeId| nodes[id.index()].ty.shape.elements() as f64;
         let elements = node.ty.shape.elements() as f64;
         let reduced = node.inputs.first().map_or(0.0, of);
@@ -292,13 +319,17 @@ impl CostModel {
                 } else {
                     Role::ColumnReduction
                 };
-                (role, self.reduction(reduced, rows))
+                let operand = &all[node.inputs[0].index()];
+                (role, self.reduction(operand, rows))
             }
             Lowering::View(layout) => {
                 let from = &nodes[node.inputs[0].index()].ty.shape;
                 let plain = Layout::contiguous(from);
                 match layout(&node.op.attributes, &plain, &node.ty.shape) {
-                    Some(_) => (Role::View, 0.0),
+                    Some(seen) => match super::encode::sources(&seen, from) {
+                        Some(sources) => (turn(&sources), 0.0),
+                        None => (Role::View, 0.0),
+                    },
                     None => (Role::Memory, self.memory(2.0 * elements)),
                 }
             }
@@ -320,6 +351,17 @@ impl CostModel {
             elements,
             reduced,
         }
+    }
+}
+
+/// Whether a view moves axes so that rows do not stay rows.
+pub(super) fn turn(sources: &[u8]) -> Role {
+    let used = sources.iter().filter(|source| **source != NO_AXIS);
+    let last_stays = matches!(sources.first(), None | Some(&0 | &NO_AXIS));
+    if last_stays && used.is_sorted() {
+        Role::View
+    } else {
+        Role::Turn
     }
 }
 
@@ -366,7 +408,7 @@ fn mark_traffic(
     work: &impl Fn(usize) -> Work,
     states: &mut [State],
 ) {
-    if role == Role::View {
+    if matches!(role, Role::View | Role::Turn) {
         return;
     }
     let own_kernel = matches!(role, Role::Contraction | Role::Memory);
@@ -401,18 +443,21 @@ pub struct Estimate {
     pub column_reductions: usize,
     /// Matrix products.
     pub contractions: usize,
-    /// Elementwise instructions.
+    /// Elementwise instructions on every element of a row.
     pub instructions: usize,
-    /// Those that are divisions, roots or transcendental.
+    /// Those of them that are divisions, roots or transcendental.
     pub heavy: usize,
+    /// Instructions on one number for a row, or fewer.
+    pub row_instructions: usize,
 }
 
 impl Estimate {
-    fn count(&mut self, node: &Node, role: Role) {
+    fn count(&mut self, node: &Node, role: Role, extents: &Extents) {
         match role {
             Role::RowReduction => self.row_reductions += 1,
             Role::ColumnReduction => self.column_reductions += 1,
             Role::Contraction => self.contractions += 1,
+            Role::Elementwise if !extents.varies(0) => self.row_instructions += 1,
             Role::Elementwise => {
                 self.instructions += 1;
                 if let Lowering::Pointwise(op) = node.op.def.lowering {

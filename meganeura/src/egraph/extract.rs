@@ -10,7 +10,7 @@ use egg::{Id, Language};
 use rustc_hash::FxHashMap;
 
 use super::build::{Solution, Step};
-use super::cost::{CostModel, Price, Role, Scratch, Work};
+use super::cost::{CostModel, Price, Role, Scratch, Work, turn};
 use super::emit;
 use super::facts::Terms;
 use super::language::{Extents, Term};
@@ -239,6 +239,12 @@ impl<'a> Table<'a> {
             }
         }
         choices
+    }
+
+    /// The selection a single greedy pass makes.
+    pub(super) fn first(&mut self) -> Option<Choices> {
+        let choices = self.sets(&vec![false; self.classes.len()]);
+        self.order(&choices).map(|_| choices)
     }
 
     /// The best selection found and its cost.
@@ -484,9 +490,9 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
             };
             work.reduced = extents(child).elements();
             work.elements = super::normal::without(extents(child), span).elements();
-            pricing.time = model.reduction(work.reduced, rows);
+            pricing.time = model.reduction(&extents(child), rows);
         }
-        Term::Rename(..) => work.role = Role::View,
+        Term::Rename(sources, _) => work.role = turn(sources),
         Term::Contract(k, [left, right]) => {
             let (mut a, mut b) = (extents(left), extents(right));
             let (left, right) = (a.elements(), b.elements());

@@ -14,14 +14,18 @@ mod emit;
 mod encode;
 mod extract;
 mod facts;
+mod greedy;
 mod language;
 mod normal;
 mod region;
 mod report;
+mod rules;
 mod saturate;
+mod verify;
 
 pub use cost::{CostModel, Estimate};
 pub use report::Report;
+pub use verify::{Verified, verify};
 
 use std::time::Instant;
 

@@ -39,6 +39,46 @@ pub(super) struct Region {
 }
 
 impl Region {
+    /// The region as a graph of its own, and where it lies there.
+    pub fn as_graph(&self) -> (Graph, Instance) {
+        let graph = Graph::new();
+        let mut images: Vec<NodeId> = Vec::new();
+        let mut instance = Instance {
+            region: 0,
+            leaves: vec![NodeId::new(0); self.leaves.len()],
+            roots: Vec::new(),
+            members: Vec::new(),
+            scopes: Vec::new(),
+        };
+        for entry in &self.entries {
+            let image = match entry {
+                Entry::Leaf(index) => {
+                    let leaf = &self.leaves[*index as usize];
+                    let name = format!("leaf {index}");
+                    let id = graph.input(&name, &leaf.ty.shape, leaf.ty.dtype).id();
+                    instance.leaves[*index as usize] = id;
+                    id
+                }
+                Entry::Node { op, inputs, .. } => {
+                    let operands: Vec<_> = inputs
+                        .iter()
+                        .map(|&input| graph.tensor(images[input]))
+                        .collect();
+                    let attributes = op.attributes.clone();
+                    let id = graph.apply(op.def, attributes, &operands).id();
+                    instance.members.push(id.index());
+                    id
+                }
+            };
+            images.push(image);
+        }
+        for (index, (root, _)) in self.roots.iter().enumerate() {
+            instance.roots.push(images[*root]);
+            graph.output(&format!("root {index}"), graph.tensor(images[*root]));
+        }
+        (graph, instance)
+    }
+
     /// The leaves below each root, as in the region itself.
     pub fn cones(&self) -> Vec<Vec<bool>> {
         let mut below: Vec<Vec<bool>> = Vec::with_capacity(self.entries.len());
