@@ -109,13 +109,16 @@ impl Context {
         guarded(what, call).inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
-    pub(super) fn submit(&self, encoder: &mut blade::CommandEncoder) -> Result<(), GpuError> {
+    pub(super) fn submit(
+        &self,
+        encoder: &mut blade::CommandEncoder,
+    ) -> Result<blade::SyncPoint, GpuError> {
         let point = self.guarded("submitting", || self.raw.submit(encoder))?;
-        *lock(&self.last) = Some(point);
-        Ok(())
+        *lock(&self.last) = Some(point.clone());
+        Ok(point)
     }
 
-    fn wait_for(&self, point: &blade::SyncPoint) -> Result<(), GpuError> {
+    pub(super) fn wait_for(&self, point: &blade::SyncPoint) -> Result<(), GpuError> {
         loop {
             match self.guarded("waiting", || self.raw.wait_for(point, !0))? {
                 Ok(true) => return Ok(()),
