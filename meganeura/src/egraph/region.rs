@@ -1,0 +1,368 @@
+//! Cutting a graph into regions, one for each small enough layer with its forward and its
+//! backward nodes, so that layers of equal structure are optimized once.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::language::LeafType;
+use crate::ir::{Graph, Lowering, Node, NodeId, Op, TensorType};
+
+/// A layer with everything inside it becomes one region up to this many nodes.
+const TARGET_NODES: usize = 120;
+
+/// A node of a region: operands are positions in the region's list.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Entry {
+    /// A value from outside.
+    Leaf(u32),
+    /// An op.
+    Node {
+        op: Op,
+        inputs: Vec<usize>,
+        ty: TensorType,
+        scope: u32,
+    },
+}
+
+/// A part of a graph on its own: two instances of one structure are equal.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Region {
+    /// What comes from outside.
+    pub leaves: Vec<LeafType>,
+    /// Its nodes, operands first.
+    pub entries: Vec<Entry>,
+    /// What others use of it, as positions in the list, and with which type.
+    pub roots: Vec<(usize, TensorType)>,
+    /// How many layers it spans.
+    pub scopes: u32,
+}
+
+impl Region {
+    /// The region as a graph of its own, and where it lies there.
+    pub fn as_graph(&self) -> (Graph, Instance) {
+        let graph = Graph::new();
+        let mut images: Vec<NodeId> = Vec::new();
+        let mut instance = Instance {
+            region: 0,
+            leaves: vec![NodeId::new(0); self.leaves.len()],
+            roots: Vec::new(),
+            members: Vec::new(),
+            scopes: Vec::new(),
+        };
+        for entry in &self.entries {
+            let image = match entry {
+                Entry::Leaf(index) => {
+                    let leaf = &self.leaves[*index as usize];
+                    let name = format!("leaf {index}");
+                    let id = graph.input(&name, &leaf.ty.shape, leaf.ty.dtype).id();
+                    instance.leaves[*index as usize] = id;
+                    id
+                }
+                Entry::Node { op, inputs, .. } => {
+                    let operands: Vec<_> = inputs
+                        .iter()
+                        .map(|&input| graph.tensor(images[input]))
+                        .collect();
+                    let attributes = op.attributes.clone();
+                    let id = graph.apply(op.def, attributes, &operands).id();
+                    instance.members.push(id.index());
+                    id
+                }
+            };
+            images.push(image);
+        }
+        for (index, (root, _)) in self.roots.iter().enumerate() {
+            instance.roots.push(images[*root]);
+            graph.output(&format!("root {index}"), graph.tensor(images[*root]));
+        }
+        (graph, instance)
+    }
+
+    /// The leaves below each root, as in the region itself.
+    pub fn cones(&self) -> Vec<Vec<bool>> {
+        let mut below: Vec<Vec<bool>> = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let mut leaves = vec![false; self.leaves.len()];
+            match entry {
+                Entry::Leaf(index) => leaves[*index as usize] = true,
+                Entry::Node { inputs, .. } => {
+                    for &input in inputs {
+                        for (leaf, below) in leaves.iter_mut().zip(&below[input]) {
+                            *leaf |= below;
+                        }
+                    }
+                }
+            }
+            below.push(leaves);
+        }
+        self.roots
+            .iter()
+            .map(|(root, _)| below[*root].clone())
+            .collect()
+    }
+}
+
+/// Where an instance of a region lies in the graph.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// Which region, as an index into [`Cut::regions`].
+    pub region: usize,
+    /// The nodes its leaves stand for.
+    pub leaves: Vec<NodeId>,
+    /// The nodes its roots stand for.
+    pub roots: Vec<NodeId>,
+    /// The nodes that belong to it.
+    pub members: Vec<usize>,
+    /// The layers, by local index.
+    pub scopes: Vec<u32>,
+}
+
+/// A graph cut into regions.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    /// The different ones.
+    pub regions: Vec<Region>,
+    /// All of them.
+    pub instances: Vec<Instance>,
+}
+
+/// Which nodes an output or an update depends on.
+pub(super) fn live(graph: &Graph) -> Vec<bool> {
+    let nodes = graph.nodes();
+    let mut live = vec![false; nodes.len()];
+    for (_, id) in graph.outputs() {
+        live[id.index()] = true;
+    }
+    for (_, value) in graph.updates() {
+        live[value.index()] = true;
+    }
+    for index in (0..nodes.len()).rev() {
+        if live[index] {
+            for input in &nodes[index].inputs {
+                live[input.index()] = true;
+            }
+        }
+    }
+    live
+}
+
+/// Cut a graph into regions.
+pub(super) fn cut(graph: &Graph) -> Cut {
+    let live = live(graph);
+    let groups = groups(graph, &live);
+    let nodes = graph.nodes();
+    let numbers = numbers(&nodes);
+    let bounds = bounds(graph, &nodes);
+    let mut shared = vec![false; nodes.len()];
+    for (_, id) in graph.outputs() {
+        shared[id.index()] = true;
+    }
+    for (_, value) in graph.updates() {
+        shared[value.index()] = true;
+    }
+    let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for index in (0..nodes.len()).filter(|&index| live[index]) {
+        if is_leaf(&nodes[index]) {
+            continue;
+        }
+        members.entry(groups[index]).or_default().push(index);
+        for input in &nodes[index].inputs {
+            let input = input.index();
+            if groups[input] != groups[index] && !numbers[input] {
+                shared[input] = true;
+            }
+        }
+    }
+    let mut cut = Cut::default();
+    let mut known: FxHashMap<Region, usize> = FxHashMap::default();
+    for members in members.values() {
+        let mut builder = Builder {
+            nodes: &nodes,
+            numbers: &numbers,
+            bounds: &bounds,
+            group: groups[members[0]],
+            groups: &groups,
+            region: Region::default(),
+            places: FxHashMap::default(),
+            leaves: Vec::new(),
+            scopes: Vec::new(),
+        };
+        for &index in members {
+            builder.place(index);
+        }
+        let roots: Vec<usize> = members.iter().copied().filter(|&i| shared[i]).collect();
+        for &root in &roots {
+            let place = builder.places[&root];
+            builder.region.roots.push((place, nodes[root].ty.clone()));
+        }
+        builder.region.scopes = builder.scopes.len() as u32;
+        let next = cut.regions.len();
+        let region = *known.entry(builder.region.clone()).or_insert(next);
+        if region == next {
+            cut.regions.push(builder.region);
+        }
+        cut.instances.push(Instance {
+            region,
+            leaves: builder.leaves,
+            roots: roots.into_iter().map(NodeId::new).collect(),
+            members: members.clone(),
+            scopes: builder.scopes,
+        });
+    }
+    cut
+}
+
+fn is_leaf(node: &Node) -> bool {
+    matches!(node.op.def.lowering, Lowering::Leaf)
+}
+
+/// Nodes that are the same in every graph: numbers, indices and views of them. A region that
+/// uses one holds it.
+fn numbers(nodes: &[Node]) -> Vec<bool> {
+    let mut numbers = vec![false; nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        numbers[index] = match node.op.def.lowering {
+            Lowering::Leaf => false,
+            Lowering::Constant | Lowering::Index => node.inputs.is_empty(),
+            Lowering::View(_) => node.inputs.iter().all(|input| numbers[input.index()]),
+            _ => false,
+        };
+    }
+    numbers
+}
+
+/// Below what the integers of a node are promised to lie.
+fn bounds(graph: &Graph, nodes: &[Node]) -> Vec<Option<usize>> {
+    let mut bounds: Vec<Option<usize>> = vec![None; nodes.len()];
+    let inputs = graph.inputs();
+    for promise in graph.index_bounds() {
+        for (name, id) in &inputs {
+            if *name == promise.input {
+                let slot = &mut bounds[id.index()];
+                *slot = Some(slot.map_or(promise.bound, |bound| bound.min(promise.bound)));
+            }
+        }
+    }
+    for (index, node) in nodes.iter().enumerate() {
+        if matches!(node.op.def.lowering, Lowering::View(_)) {
+            bounds[index] = node.inputs.first().and_then(|input| bounds[input.index()]);
+        }
+    }
+    bounds
+}
+
+/// The region each node belongs to: the outermost layer around it that is small enough, or
+/// the layer's own nodes.
+fn groups(graph: &Graph, live: &[bool]) -> Vec<u32> {
+    let nodes = graph.nodes();
+    let mut paths: FxHashMap<u32, String> = FxHashMap::default();
+    let mut sizes: FxHashMap<String, usize> = FxHashMap::default();
+    for (index, node) in nodes.iter().enumerate() {
+        let path = paths
+            .entry(node.scope)
+            .or_insert_with(|| graph.scope_path(node.scope));
+        if live[index] && !is_leaf(node) {
+            for prefix in prefixes(path) {
+                *sizes.entry(prefix.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    let mut names: FxHashMap<String, u32> = FxHashMap::default();
+    let mut group_of: FxHashMap<u32, u32> = FxHashMap::default();
+    nodes
+        .iter()
+        .map(|node| {
+            *group_of.entry(node.scope).or_insert_with(|| {
+                let path = &paths[&node.scope];
+                let fits = |prefix: &&str| sizes.get(*prefix).copied().unwrap_or(0) <= TARGET_NODES;
+                let name = prefixes(path).into_iter().find(fits).unwrap_or(path);
+                let next = names.len() as u32;
+                *names.entry(name.to_owned()).or_insert(next)
+            })
+        })
+        .collect()
+}
+
+/// A path and all its beginnings, shortest first: of `a.b` the empty one, `a`, and `a.b`.
+fn prefixes(path: &str) -> Vec<&str> {
+    let mut result = vec![""];
+    if !path.is_empty() {
+        result.extend(path.match_indices('.').map(|(dot, _)| &path[..dot]));
+        result.push(path);
+    }
+    result
+}
+
+struct Builder<'a> {
+    nodes: &'a [Node],
+    numbers: &'a [bool],
+    bounds: &'a [Option<usize>],
+    group: u32,
+    groups: &'a [u32],
+    region: Region,
+    places: FxHashMap<usize, usize>,
+    leaves: Vec<NodeId>,
+    scopes: Vec<u32>,
+}
+
+impl Builder<'_> {
+    /// The position of a node in the region, which holds it from now on.
+    fn place(&mut self, index: usize) -> usize {
+        if let Some(&place) = self.places.get(&index) {
+            return place;
+        }
+        let node = &self.nodes[index];
+        let inside = self.groups[index] == self.group && !is_leaf(node);
+        let entry = if inside || self.numbers[index] {
+            let inputs = node.inputs.iter().map(|input| self.place(input.index()));
+            Entry::Node {
+                inputs: inputs.collect(),
+                op: node.op.clone(),
+                ty: node.ty.clone(),
+                scope: if inside { self.scope(node.scope) } else { 0 },
+            }
+        } else {
+            self.leaves.push(NodeId::new(index));
+            self.region.leaves.push(LeafType {
+                ty: node.ty.clone(),
+                bound: self.bounds[index],
+            });
+            Entry::Leaf(self.region.leaves.len() as u32 - 1)
+        };
+        let place = self.region.entries.len();
+        self.region.entries.push(entry);
+        self.places.insert(index, place);
+        place
+    }
+
+    fn scope(&mut self, scope: u32) -> u32 {
+        let known = self.scopes.iter().position(|&known| known == scope);
+        known.unwrap_or_else(|| {
+            self.scopes.push(scope);
+            self.scopes.len() - 1
+        }) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{DType, Init};
+
+    #[test]
+    fn equal_layers_are_one_region() {
+        let graph = Graph::new();
+        let mut x = graph.input("x", [4, 8], DType::F32);
+        for layer in 0..40 {
+            x = graph.scoped(&format!("layers.{layer}"), || {
+                let weight = graph.parameter("weight", [8, 8], Init::Ones);
+                x.matmul(weight).tanh() * 0.5 + x
+            });
+        }
+        graph.output("y", x);
+        let cut = cut(&graph);
+        assert_eq!(cut.instances.len(), 40);
+        assert_eq!(cut.regions.len(), 1);
+    }
+}

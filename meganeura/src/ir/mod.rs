@@ -1,0 +1,26 @@
+//! The vocabulary every pass speaks: types, shapes, ops, graphs, scalars.
+//!
+//! Nothing here knows a pass. An op is described by an [`OpDef`] (the blocks live in
+//! [`crate::ops`]); a [`Graph`] is an arena of nodes that name one; a [`Tensor`] is a
+//! cheap handle into a graph.
+
+mod array;
+mod dtype;
+mod graph;
+mod init;
+mod op;
+pub mod random;
+mod scalar;
+mod shape;
+mod text;
+
+pub use array::Array;
+pub use dtype::DType;
+pub use graph::{Graph, GraphError, IndexBound, Node, NodeId, Tensor, Variable, VariableKind};
+pub use init::Init;
+pub use op::{
+    Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
+    TensorType, Vjp,
+};
+pub use scalar::{Combine, ScalarOp};
+pub use shape::{Layout, Shape};

@@ -1,0 +1,43 @@
+//! Every op, one block each: shape, value in double precision, lowering, gradient, algebra
+//! and the cases the conformance suite tries.
+//!
+//! A new op is a new block and a line in [`all`]; no pass and no test needs to hear of it.
+//! The methods of [`Tensor`](crate::ir::Tensor) stand beside the blocks they apply.
+
+mod activation;
+mod arithmetic;
+mod compare;
+mod contraction;
+mod evaluate;
+mod expand;
+mod index;
+mod leaf;
+mod loss;
+mod movement;
+mod normalization;
+mod reduce;
+mod rules;
+mod unary;
+
+pub use evaluate::{evaluate, evaluate_nodes};
+pub use expand::{Images, expand};
+
+use crate::ir::OpDef;
+
+/// The op table.
+pub fn all() -> Vec<&'static OpDef> {
+    [
+        leaf::OPS,
+        unary::OPS,
+        arithmetic::OPS,
+        compare::OPS,
+        movement::OPS,
+        reduce::OPS,
+        contraction::OPS,
+        index::OPS,
+        activation::OPS,
+        normalization::OPS,
+        loss::OPS,
+    ]
+    .concat()
+}

@@ -1,0 +1,115 @@
+//! Random graphs.
+
+use meganeura::autodiff::gradients;
+use meganeura::egraph::verify;
+use meganeura::ir::{DType, Graph, Init, Tensor};
+use meganeura::ops::expand;
+
+use super::support::{FILLS, Random, SAME_KIND, check, fill};
+
+/// A value of the wanted shape from one of any shape that broadcasts to it or not.
+fn fitted<'g>(x: Tensor<'g>, dims: [usize; 2]) -> Option<Tensor<'g>> {
+    let shape = x.shape();
+    let wanted = meganeura::ir::Shape::from(dims);
+    (shape.broadcast(&wanted).as_ref() == Some(&wanted)).then_some(x)
+}
+
+/// A random op on random earlier values.
+fn step<'g>(graph: &'g Graph, values: &[Tensor<'g>], random: &mut Random) -> Tensor<'g> {
+    let a = values[random.below(values.len())];
+    let b = values[random.below(values.len())];
+    let (a, b) = match a.shape().broadcast(&b.shape()) {
+        Some(_) => (a, b),
+        None => (a, a),
+    };
+    let rank = a.shape().rank();
+    let last = [rank.saturating_sub(1)];
+    match random.below(24) {
+        0 | 1 => a + b,
+        2 => a - b,
+        3 | 4 => a * b,
+        5 => a / (b * b + 0.5),
+        6 => a * [0.5, -1.0, 2.0, 1.0 / 3.0, 0.1][random.below(5)],
+        7 => a + [1.0, -0.3][random.below(2)],
+        8 => -a,
+        9 => a.tanh(),
+        10 => a.sigmoid(),
+        11 => (a * 0.3).exp(),
+        12 => (a * a + 1.0).log(),
+        13 => (a * a + 0.25).rsqrt(),
+        14 if rank > 0 => a.sum(&last),
+        15 if rank > 0 => a - a.mean(&last),
+        16 if rank > 0 => a.max(&last),
+        17 if rank == 2 => a.sum(&[0]),
+        18 if rank == 2 && a.shape().dims()[0] == a.shape().dims()[1] => a.swap_last(),
+        19 if rank == 2 => {
+            let shape = a.shape().broadcast(&b.shape()).expect("they broadcast");
+            let (a, b) = (a.broadcast(&shape), b.broadcast(&shape));
+            a.matmul(b.swap_last()).sum(&[1])
+        }
+        20 => a.less(b).select(a, b * 0.5),
+        21 => a.maximum(b),
+        22 if rank > 0 => a.softmax(),
+        23 => a.silu(),
+        _ => graph.constant(0.7) * a,
+    }
+}
+
+/// A graph of `steps` random ops with outputs and gradients, as primitives.
+pub fn graph(seed: u64, steps: usize) -> Graph {
+    let mut random = Random::new(seed);
+    let rows = 2 + random.below(3);
+    let dims = [rows, [rows, 5][random.below(2)]];
+    let graph = Graph::new();
+    let x = graph.input("x", dims, DType::F32);
+    let w = graph.parameter("w", [dims[1]], Init::Ones);
+    let row = graph.input("row", [dims[0], 1], DType::F32);
+    let mut values = vec![x, w, row, x];
+    for index in 0..steps {
+        let scope = format!("layer{}", index / 6);
+        let value = graph.scoped(&scope, || step(&graph, &values, &mut random));
+        values.push(value);
+    }
+    let y = values
+        .iter()
+        .rev()
+        .find_map(|&value| fitted(value, dims))
+        .unwrap_or(x);
+    let y = y + x * 0.1;
+    graph.output("y", y);
+    graph.output("last", values[values.len() - 1]);
+    assert!(graph.errors().is_empty(), "{:?}", graph.errors());
+    let (graph, images) = expand(&graph);
+    let image = |id| graph.tensor(images.get(id).expect("an image"));
+    let (y, x, w) = (image(y.id()), image(x.id()), image(w.id()));
+    let upstream = graph.input("upstream", y.shape(), DType::F32);
+    let found = gradients(&[(y, upstream)], &[x, w]);
+    graph.output("dx", found[0]);
+    graph.update(w, w - found[1] * 0.1);
+    graph
+}
+
+#[test]
+fn random_graphs_stay_equal() {
+    for seed in 0..300 {
+        let steps = 3 + (seed as usize * 7) % 18;
+        let graph = graph(seed, steps);
+        check(&format!("seed {seed}"), &graph, 1, &SAME_KIND, seed);
+    }
+}
+
+#[test]
+fn every_term_of_a_saturated_graph_is_equal() {
+    let mut terms = 0;
+    for seed in 0..150 {
+        let graph = graph(seed, 3 + (seed as usize * 5) % 14);
+        for kind in FILLS {
+            let leaves = fill(&graph, kind, 1, &mut Random::new(seed));
+            match verify(&graph, &leaves, 1500) {
+                Ok(verified) => terms += verified.terms,
+                Err(message) => panic!("seed {seed}, {kind:?}: {message}"),
+            }
+        }
+    }
+    println!("{terms} terms");
+}
