@@ -53,7 +53,8 @@ pub(super) enum Column {
 }
 
 impl Column {
-    fn lanes(&self) -> usize {
+    /// How many columns it stands for.
+    pub fn lanes(&self) -> usize {
         match self {
             Column::One(_) => 1,
             Column::Four { .. } => 4,
