@@ -23,7 +23,10 @@ impl Code {
 
     /// Append a block: a head, indented lines, and a closing brace.
     pub fn block(&mut self, head: impl AsRef<str>, body: impl FnOnce(&mut Code)) {
-        self.line(format!("{} {{", head.as_ref()));
+        self.line(match head.as_ref() {
+            "" => "{".to_owned(),
+            head => format!("{head} {{"),
+        });
         self.depth += 1;
         body(self);
         self.depth -= 1;
