@@ -72,8 +72,9 @@ pub(super) fn run(
     let costs = Costs {
         batches,
         size: problem.size,
-        prepare_a: prepare::cost_of_a(&problem.a, kernels, n),
-        prepare_b: prepare::cost_of_b(&problem.b),
+        prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
+        prepare_b: prepare::cost_of_b(&problem.b, problem.size),
+        fetch_b: prepare::cost_of_fetching(k, n),
         direct_rows: prepare::direct_rows(&problem.b),
         keeps_sums: matches!(destination, Destination::Tiles(_)),
     };
@@ -92,8 +93,8 @@ pub(super) fn run(
         by_dots,
     };
     let units = batches * grid.rows * grid.columns;
-    // Many small units are taken by the handful.
-    let tasks = units.min(4 * pool.threads());
+    // Very many small units are taken by the handful.
+    let tasks = units.min(16 * pool.threads());
     let alone = m
         .saturating_mul(n)
         .saturating_mul(k)

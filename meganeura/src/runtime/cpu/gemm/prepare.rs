@@ -17,20 +17,31 @@ const WAY: usize = 1024;
 /// How many rows of memory are packed into all panels of B before the next.
 const STEPS: usize = 16;
 
-/// About how many cycles it takes to prepare an element of A for a block of columns.
-pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, columns: usize) -> f64 {
+/// About how many cycles it takes to prepare an element of A for a block of columns, and to
+/// fetch it from outside a thread's own caches.
+pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3]) -> f64 {
     match a {
-        Operand::Memory(matrix) if is_direct_a(matrix, kernels, columns) => 0.0,
-        Operand::Memory(_) => 0.3,
+        Operand::Memory(matrix) if is_direct_a(matrix, kernels, n) => cost_of_fetching(m, k),
+        Operand::Memory(_) => 0.3 + cost_of_fetching(m, k),
         Operand::Computed { .. } => 2.0,
     }
 }
 
-/// About how many cycles it takes to prepare an element of B, if it has to be.
-pub(super) fn cost_of_b(b: &Operand<'_>) -> f64 {
+/// The same for an element of B and a block of rows, if it has to be packed.
+pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
     match b {
-        Operand::Memory(_) => 0.5,
+        Operand::Memory(_) => 0.4 + cost_of_fetching(k, n),
         Operand::Computed { .. } => 2.5,
+    }
+}
+
+/// About how many cycles it takes to fetch an element of a matrix of that size.
+pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
+    // Larger ones hardly stay in the last-level cache from one product to the next.
+    if rows.saturating_mul(columns) > 1024 * 1024 {
+        0.7
+    } else {
+        0.1
     }
 }
 

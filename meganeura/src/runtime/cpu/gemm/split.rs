@@ -50,6 +50,8 @@ pub(super) struct Costs {
     pub prepare_a: f64,
     /// Cycles to prepare an element of B for one block of rows.
     pub prepare_b: f64,
+    /// Cycles to fetch an element of B that needs no preparation.
+    pub fetch_b: f64,
     /// Up to how many rows B needs no preparation.
     pub direct_rows: usize,
     /// Whether sums wait in a thread's own memory when depth is cut.
@@ -103,7 +105,7 @@ impl Costs {
         let depth = k as f64;
         let blocks = (columns / column_block(kernels, k) as f64).ceil();
         let prepare_b = if rows <= self.direct_rows as f64 {
-            0.0
+            self.fetch_b
         } else {
             self.prepare_b
         };
@@ -114,7 +116,7 @@ impl Costs {
         let rounds = (self.batches * grid.rows * grid.columns).div_ceil(threads) as f64;
         // The threads do not run at quite the same speed: the shorter the last unit, the
         // sooner everybody has ended.
-        (rounds + 0.1) * unit
+        (rounds + 0.2) * unit
     }
 }
 
