@@ -9,8 +9,11 @@ mod dtype;
 mod graph;
 mod init;
 mod op;
+pub mod random;
 mod scalar;
 mod shape;
+mod text;
+mod treatment;
 
 pub use array::Array;
 pub use dtype::DType;
@@ -22,3 +25,4 @@ pub use op::{
 };
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
+pub use treatment::Treatment;

@@ -150,6 +150,14 @@ impl Layout {
         }
     }
 
+    /// Whether every index falls on the same element.
+    pub fn is_uniform(&self) -> bool {
+        self.dims
+            .iter()
+            .zip(&self.strides)
+            .all(|(&dim, &stride)| dim <= 1 || stride == 0)
+    }
+
     /// The same elements with the axes in another order.
     pub fn permuted(&self, permutation: &[usize]) -> Layout {
         Layout {

@@ -1,7 +1,15 @@
 //! Kernels in order, and where every buffer lies.
+//!
+//! Temporaries share one arena: each has an offset, and two that are never needed at the
+//! same time may overlap. The same plan serves every device; printed, it tells what a step
+//! costs.
 
-use crate::ir::{DType, IndexBound, Variable};
+mod arena;
+mod display;
+
+use crate::ir::{DType, Graph, IndexBound, Variable};
 use crate::schedule::kernel::{BufferId, Kernel};
+use crate::schedule::{Storage, schedule};
 
 /// What a buffer is for, and with that how long its contents live.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +54,68 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Plan a graph of primitives.
+    pub fn new(graph: &Graph) -> Plan {
+        let schedule = schedule(graph);
+        let lifetimes = arena::lifetimes(&schedule);
+        let (offsets, arena_elements) = arena::place(&schedule, &lifetimes);
+        let buffers = schedule
+            .buffers
+            .iter()
+            .zip(offsets)
+            .map(|(buffer, offset)| Buffer {
+                role: match &buffer.storage {
+                    Storage::Input(name) => Role::Input(name.clone()),
+                    Storage::Variable(index) => Role::Variable(*index),
+                    Storage::Output(name) => Role::Output(name.clone()),
+                    Storage::Temporary => Role::Temporary { offset },
+                },
+                elements: buffer.elements,
+                dtype: buffer.dtype,
+            });
+        Plan {
+            buffers: buffers.collect(),
+            kernels: schedule.kernels,
+            variables: graph
+                .variables()
+                .into_iter()
+                .map(|(variable, _)| variable)
+                .collect(),
+            bounds: graph.index_bounds(),
+            arena_elements,
+        }
+    }
+
     /// A buffer.
     pub fn buffer(&self, id: BufferId) -> &Buffer {
         &self.buffers[id.index()]
+    }
+
+    /// Bytes a kernel moves when every buffer it touches goes through memory once.
+    pub fn kernel_bytes(&self, kernel: &Kernel) -> u64 {
+        let buffers = kernel.reads().into_iter().chain(kernel.writes());
+        buffers.map(|id| self.buffer(id).elements as u64 * 4).sum()
+    }
+
+    /// Bytes moved by one run.
+    pub fn bytes_moved(&self) -> u64 {
+        self.kernels
+            .iter()
+            .map(|kernel| self.kernel_bytes(kernel))
+            .sum()
+    }
+
+    /// Floating-point operations of one run.
+    pub fn flops(&self) -> u64 {
+        self.kernels.iter().map(Kernel::flops).sum()
+    }
+
+    /// Bytes that must exist at once: inputs, variables, outputs and the arena.
+    pub fn peak_bytes(&self) -> u64 {
+        let fixed = self
+            .buffers
+            .iter()
+            .filter(|buffer| !matches!(buffer.role, Role::Temporary { .. }));
+        4 * (fixed.map(|buffer| buffer.elements).sum::<usize>() + self.arena_elements) as u64
     }
 }

@@ -141,8 +141,10 @@ impl Program {
     }
 }
 
-/// A value written out. The addresses of one store never collide, except that a row value
-/// with column stride 0 is written once for its row.
+/// A value written out, after the whole program has run for the row. A row value with column
+/// stride 0 is written once, with another stride once for each column. The addresses of one
+/// store never collide. A store may go where the same kernel loads: it then has the same
+/// strides as the load, and the load sees what was there before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Store {
     /// What.
@@ -152,8 +154,9 @@ pub struct Store {
 }
 
 /// A value combined over all rows (and, when the column stride is 0 and the value full, all
-/// columns) that share an address: strides are 0 along the axes that are combined. The
-/// result is complete when the kernel ends; what the buffer held before does not count.
+/// columns) that share an address: strides are 0 along the axes that are combined. A row value
+/// counts once for its row, at every column where the column stride is not 0. The result is
+/// complete when the kernel ends; what the buffer held before does not count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accumulate {
     /// How.

@@ -1,0 +1,190 @@
+"""Compares our training steps with those of PyTorch and JAX on this machine's CPU.
+
+    pip install torch jax
+    cargo build --release --example yardstick
+    python benches/peers/run.py [WORKLOAD ...] [--rounds N] [--threads N] [--engines NAME ...]
+
+Every round runs each engine once, in turn, so that a machine that slows down slows them all. An
+engine's figure is the median over the rounds of its own median; its best block stands beside it,
+for machines with other work to do. Engines that are not installed are reported and left out.
+
+Prints a table in markdown, and with --save FILE keeps every line that the engines printed.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+OURS = HERE.parents[1] / "target" / "release" / "examples" / "yardstick"
+WORKLOADS = ["mlp", "mlpbig", "cnn", "gpt", "norms"]
+
+# Settings that make a BLAS take another processor's kernels would slow the peers down.
+UNSET = ["OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"]
+
+
+class Engine:
+    def __init__(self, name, command, probe, advice):
+        self.name = name
+        # What to run; the workload and the number of threads follow.
+        self.command = command
+        # What must succeed for the engine to be there, and what to do when it does not.
+        self.probe, self.advice = probe, advice
+
+    def missing(self):
+        """Why the engine cannot run, or nothing."""
+        if shutil.which(self.probe[0]) is None:
+            return f"{self.name} is not there: {self.advice}"
+        found = subprocess.run(self.probe, env=environment(), capture_output=True)
+        return None if found.returncode == 0 else f"{self.name} is not there: {self.advice}"
+
+    def run(self, workload, threads, extra):
+        """The line the engine prints, or an error in words."""
+        command = [*self.command, workload, "--threads", str(threads), *extra]
+        done = subprocess.run(
+            command,
+            env=environment(),
+            cwd=HERE,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: keep_to_cores(threads),
+        )
+        try:
+            line = json.loads(done.stdout.strip().splitlines()[-1])
+            for key in ("ms_per_step", "ms_min", "loss_first"):
+                line[key] = float(line[key])
+            return line, None
+        except (IndexError, KeyError, TypeError, ValueError):
+            words = (done.stderr.strip() or "it printed no line of JSON").splitlines()[-1]
+            return None, f"{self.name} failed on {workload} (status {done.returncode}): {words}"
+
+
+def engines(ours, python):
+    def peer(name, module, file, *flags):
+        return Engine(
+            name,
+            [python, str(HERE / file), *flags],
+            [python, "-c", f"import {module}"],
+            f"pip install {module}",
+        )
+
+    build = "cargo build --release --example yardstick"
+    return [
+        # The file alone is the probe: `--help` starts no device.
+        Engine("ours", [str(ours)], [str(ours), "--help"], build),
+        peer("torch", "torch", "torch_peer.py"),
+        peer("torch-compile", "torch", "torch_peer.py", "--compile"),
+        peer("jax", "jax", "jax_peer.py"),
+    ]
+
+
+def environment():
+    kept = {name: value for name, value in os.environ.items() if name not in UNSET}
+    return {**kept, "JAX_PLATFORMS": "cpu"}
+
+
+def keep_to_cores(threads):
+    """Binds this process to as many cores as it may have threads, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[:threads])
+
+
+def measure(present, workloads, rounds, threads, extra):
+    """Every line by (workload, engine), and what went wrong."""
+    lines, problems, failed = collections.defaultdict(list), [], set()
+    for turn in range(rounds):
+        for workload in workloads:
+            for engine in present:
+                if (workload, engine.name) in failed:
+                    continue
+                line, problem = engine.run(workload, threads, extra)
+                if problem:
+                    # What fails once fails every round: say so once.
+                    failed.add((workload, engine.name))
+                    problems.append(problem)
+                    continue
+                lines[workload, engine.name].append(line)
+                progress = f"{turn + 1}/{rounds} {workload} {engine.name}: {line['ms_per_step']} ms"
+                print(progress, file=sys.stderr, flush=True)
+    return lines, problems
+
+
+def table(lines, workloads, names):
+    """Medians and best blocks in milliseconds; the ratios are ours by the best peer's."""
+
+    def summary(workload, statistic, key):
+        """That statistic of each engine that has lines for the workload."""
+        own = {name: lines[workload, name] for name in names if lines.get((workload, name))}
+        return {name: statistic(line[key] for line in found) for name, found in own.items()}
+
+    def ratio(figures):
+        peers = [figure for name, figure in figures.items() if name != "ours"]
+        return f"{figures['ours'] / min(peers):.2f}" if "ours" in figures and peers else ""
+
+    head = ["workload", *names, "ours / best peer", "by best blocks", "first loss"]
+    rows = [head, ["---"] * len(head)]
+    for workload in workloads:
+        medians = summary(workload, statistics.median, "ms_per_step")
+        best = summary(workload, min, "ms_min")
+        losses = summary(workload, min, "loss_first").values()
+        cells = [f"{medians[n]:.3g} ({best[n]:.3g})" if n in medians else "" for n in names]
+        first = " ".join(f"{loss:.3f}" for loss in losses)
+        rows.append([workload, *cells, ratio(medians), ratio(best), first])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [engine.name for engine in engines(OURS, sys.executable)]
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, help="steps in a timed block, for all engines")
+    parser.add_argument("--engines", nargs="+", choices=names, default=names)
+    parser.add_argument("--ours", type=pathlib.Path, default=OURS, help="our program")
+    parser.add_argument("--python", default=sys.executable, help="the peers' interpreter")
+    parser.add_argument("--save", type=pathlib.Path, help="a file for all lines")
+    chosen = parser.parse_args()
+    unknown = [name for name in chosen.workloads if name not in WORKLOADS]
+    if unknown:
+        parser.error(f"no workload {', '.join(unknown)}: there are {', '.join(WORKLOADS)}")
+    if chosen.rounds < 1 or chosen.threads < 1:
+        parser.error("--rounds and --threads are 1 or more")
+    chosen.workloads = chosen.workloads or WORKLOADS
+    return chosen
+
+
+def main():
+    chosen = parse()
+    wanted = [e for e in engines(chosen.ours, chosen.python) if e.name in chosen.engines]
+    reasons = {engine.name: engine.missing() for engine in wanted}
+    present = [engine for engine in wanted if not reasons[engine.name]]
+    notes = [reason for reason in reasons.values() if reason]
+    for note in notes:
+        print(note, file=sys.stderr)
+    if not present:
+        sys.exit("nothing to measure")
+    extra = ["--steps", str(chosen.steps)] if chosen.steps else []
+    lines, problems = measure(present, chosen.workloads, chosen.rounds, chosen.threads, extra)
+    if chosen.save:
+        text = [json.dumps(line) for own in lines.values() for line in own]
+        chosen.save.write_text("\n".join(text) + "\n")
+    threads = f"{chosen.threads} threads" if chosen.threads > 1 else "1 thread"
+    print(f"Milliseconds per step, median of {chosen.rounds} rounds (best block), {threads}, f32.\n")
+    print(table(lines, chosen.workloads, [engine.name for engine in present]))
+    for note in [*notes, *problems]:
+        print(f"\n- {note}", end="")
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+//! The shapes of a model at compile time.
+
+use super::names::Names;
+use crate::ast::{Config, Field, Outputs};
+use crate::tokens::at;
+use crate::validate::dims::Scope;
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+
+/// The walk over all fields, and what it makes of the whole.
+pub fn expand(names: &Names<'_>) -> TokenStream {
+    let fields = names.fields.iter().enumerate();
+    let fields = fields.map(|(index, field)| at_field(names, index, field));
+    let pieces = pieces(names);
+    let whole = whole(names);
+    quote!(#(#fields)* #pieces #whole)
+}
+
+/// ```ignore
+/// impl<__C: Value<Of = BlockConfig>, __I: Carry> At<1, __C, __I> for Block {
+///     const OUT: Shapes = after(
+///         "act",
+///         &<Output<Self, 0, __C, __I> as Carry>::SHAPES,
+///         &<<Relu as Layer>::Rule<Base<Relu>, Output<Self, 0, __C, __I>> as Carry>::SHAPES,
+///         &[(Sum::Residual, &<Output<Self, 0, __C, __I> as Carry>::SHAPES)],
+///     );
+/// }
+/// ```
+fn at_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
+    let place = field.ty.span();
+    let private = names.private_at(place);
+    let (generics, _, clause) = names.walk_generics.split_for_impl();
+    let (ty, name, this) = (field.ty, &field.name, names.this());
+    let value = names.value(index);
+    let input = names.carrier_into(index);
+    let residual = field.attributes.residual.iter().map(
+        |_| quote_spanned!(place=> (#private::Sum::Residual, &<#input as #private::Carry>::SHAPES)),
+    );
+    let added = field.attributes.add.iter().flat_map(|(_, sources)| sources);
+    let added = added.map(|source| {
+        let carrier = names.carrier(source, place);
+        quote_spanned!(place=> (#private::Sum::Added, &<#carrier as #private::Carry>::SHAPES))
+    });
+    let sums = residual.chain(added);
+    quote_spanned! {place=>
+        impl #generics #private::At<#index, __C, __I> for #this #clause {
+            const OUT: #private::Shapes = #private::after(
+                #name,
+                &<#input as #private::Carry>::SHAPES,
+                &<<#ty as #private::Layer>::Rule<#value, #input> as #private::Carry>::SHAPES,
+                &[#(#sums),*],
+            );
+        }
+    }
+}
+
+/// ```ignore
+/// impl<__C: Value<Of = BlockConfig>, __I: Carry> Pieces<__C, __I> for Block {
+///     const ENTRY: Entry = Entry::new(__C::MISSING, __I::STANDALONE, &__I::SHAPES, &[...]);
+///     const OWN: Shapes = Self::ENTRY.leave(&<Output<Self, 3, __C, __I> as Carry>::SHAPES, &[...]);
+///     const NAMES: &'static [&'static str] = &[];
+/// }
+/// ```
+fn pieces(names: &Names<'_>) -> TokenStream {
+    let private = &names.private;
+    let (generics, _, clause) = names.walk_generics.split_for_impl();
+    let this = names.this();
+    let scope = Scope::with_config(names.model);
+    let (unpack, inputs, outputs) = match names.specs_read_config() {
+        true => (
+            names.unpack(&quote!(<__C as #private::Value>::VALUE)),
+            names.input_specs(&scope),
+            names.output_specs(&scope),
+        ),
+        false => (
+            TokenStream::new(),
+            quote!(<Self as #private::Model>::INPUTS),
+            quote!(<Self as #private::Model>::OUTPUTS),
+        ),
+    };
+    let place = names.model.original.ident.span();
+    let sources = names.outputs().into_iter().map(|(_, source)| match source {
+        Some(source) => names.carrier(&source, place),
+        None => {
+            let last = names.fields.len() - 1;
+            quote!(#private::Output<Self, #last, __C, __I>)
+        }
+    });
+    let sources: Vec<TokenStream> = sources.collect();
+    let out = names.joined(sources.into_iter(), place);
+    let picks = &names.picks;
+    quote! {
+        impl #generics #private::Pieces<__C, __I> for #this #clause {
+            const ENTRY: #private::Entry = {
+                #unpack
+                #private::Entry::new(
+                    <__C as #private::Value>::MISSING,
+                    <__I as #private::Carry>::STANDALONE,
+                    &<__I as #private::Carry>::SHAPES,
+                    #inputs,
+                )
+            };
+            const OWN: #private::Shapes = {
+                #unpack
+                <Self as #private::Pieces<__C, __I>>::ENTRY
+                    .leave(&<#out as #private::Carry>::SHAPES, #outputs)
+            };
+            const NAMES: &'static [&'static str] = &[#(#picks),*];
+        }
+    }
+}
+
+/// ```ignore
+/// impl<__C: Value<Of = BlockConfig>, __I: Carry> Walk<__C, __I> for Block {
+///     const OUT: Shapes = whole(
+///         &Self::ENTRY,
+///         // In order, so that each field finds the one before it done.
+///         &[&<Self as At<0, __C, __I>>::OUT, &<Self as At<1, __C, __I>>::OUT],
+///         &Self::OWN,
+///     );
+/// }
+/// ```
+fn whole(names: &Names<'_>) -> TokenStream {
+    let private = &names.private;
+    let (generics, _, clause) = names.walk_generics.split_for_impl();
+    let this = names.this();
+    let fields = 0..names.fields.len();
+    quote! {
+        impl #generics #private::Walk<__C, __I> for #this #clause {
+            const OUT: #private::Shapes = #private::whole(
+                &<Self as #private::Pieces<__C, __I>>::ENTRY,
+                &[#(&<Self as #private::At<#fields, __C, __I>>::OUT),*],
+                &<Self as #private::Pieces<__C, __I>>::OWN,
+            );
+        }
+    }
+}
+
+/// Whether the model's shapes can be checked where it stands: all its settings are known.
+fn is_checked_here(names: &Names<'_>) -> bool {
+    match &names.model.attributes.config {
+        Config::None => true,
+        Config::Names(list) => list.iter().all(|config| config.default.is_some()),
+        Config::Of(..) => false,
+    }
+}
+
+/// One report for every field, all tokens of which stand at the field:
+///
+/// ```ignore
+/// const _: () = report(&<Block as At<0, Base<Block>, Standalone>>::OUT);
+/// ```
+pub fn reports(names: &Names<'_>) -> TokenStream {
+    if names.is_generic() || !is_checked_here(names) {
+        return TokenStream::new();
+    }
+    let reports = report_calls(names);
+    let reports = reports
+        .into_iter()
+        .map(|(place, call)| quote_spanned!(place=> const _: () = #call;));
+    reports.collect()
+}
+
+/// The reports of a generic model wait until it is used with concrete parameters:
+///
+/// ```ignore
+/// impl<const W: usize> Checked for Block<W> { const CHECK: () = { report(...); report(...); }; }
+/// ```
+pub fn checked(names: &Names<'_>) -> TokenStream {
+    if !names.is_generic() {
+        return TokenStream::new();
+    }
+    let private = &names.private;
+    let (generics, _, clause) = names.model.original.generics.split_for_impl();
+    let this = names.this();
+    let reports = match is_checked_here(names) {
+        true => report_calls(names),
+        false => Vec::new(),
+    };
+    let reports = reports.into_iter().map(|(_, call)| call);
+    quote! {
+        impl #generics #private::Checked for #this #clause {
+            const CHECK: () = { #(#reports;)* };
+        }
+    }
+}
+
+/// The calls that report, and where.
+fn report_calls(names: &Names<'_>) -> Vec<(Span, TokenStream)> {
+    let this = names.this();
+    let fields = names.fields.iter().enumerate().map(|(index, field)| {
+        let place = field.place;
+        let private = names.private_at(place);
+        let this = at(place, this.clone());
+        let call = quote_spanned! {place=>
+            #private::report(&<#this as #private::At<#index, #private::Base<#this>, #private::Standalone>>::OUT)
+        };
+        (place, call)
+    });
+    let mut calls: Vec<(Span, TokenStream)> = fields.collect();
+    if let Outputs::Single(word, _) | Outputs::Named(word, _) = &names.model.attributes.outputs {
+        let place = word.span();
+        let private = names.private_at(place);
+        let this = at(place, this);
+        let name = names.model.original.ident.to_string();
+        let call = quote_spanned! {place=>
+            #private::report_output(#name, &<#this as #private::Pieces<#private::Base<#this>, #private::Standalone>>::OWN)
+        };
+        calls.push((place, call));
+    }
+    calls
+}

@@ -1,0 +1,375 @@
+//! Our contraction engine beside the crate `gemm` and the measured peak of the hardware.
+//!
+//! `cargo bench -p meganeura --bench gemm -- [--threads N] [FILTER]…` measures both in turn
+//! on the same operands, the fastest of many rounds each (other programs only ever add time),
+//! on the shapes that training spends its time in. A row says: GFLOP/s of ours, per cent of
+//! the peak, GFLOP/s of `gemm`, and how many times as fast ours is.
+
+use meganeura::runtime::cpu::{
+    Pool,
+    gemm::{self, Matrix, Operand, Output, Problem, Target, Tile},
+};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Products for one dense layer: forward, input gradient, weight gradient.
+const LAYERS: &[(&str, usize, usize, usize)] = &[
+    // name, rows, inputs, outputs
+    ("mlp", 64, 784, 128),
+    ("mlp", 64, 128, 10),
+    ("mlpbig", 256, 784, 1024),
+    ("mlpbig", 256, 1024, 1024),
+    ("mlpbig", 256, 1024, 10),
+    ("gpt", 1024, 288, 288),
+    ("gpt", 1024, 288, 768),
+    ("gpt", 1024, 768, 288),
+    ("gpt", 1024, 288, 4096),
+];
+const SQUARES: &[usize] = &[32, 64, 128, 256, 512, 1024, 2048];
+
+struct Case {
+    name: String,
+    batch: usize,
+    /// m, n, k
+    size: [usize; 3],
+    a_transposed: bool,
+    b_transposed: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut case = |name: String, batch, size, a_transposed, b_transposed| {
+        cases.push(Case {
+            name,
+            batch,
+            size,
+            a_transposed,
+            b_transposed,
+        });
+    };
+    for &(model, rows, inputs, outputs) in LAYERS {
+        let name = |direction| format!("{model} {rows}x{inputs}->{outputs} {direction}");
+        case(name("forward"), 1, [rows, outputs, inputs], false, false);
+        case(name("input"), 1, [rows, inputs, outputs], false, true);
+        case(name("weight"), 1, [inputs, outputs, rows], true, false);
+    }
+    // Four sequences of six heads.
+    case(
+        "attention 256x48 scores".into(),
+        24,
+        [256, 256, 48],
+        false,
+        true,
+    );
+    case(
+        "attention 256x48 values".into(),
+        24,
+        [256, 48, 256],
+        false,
+        false,
+    );
+    case(
+        "attention 256x48 transposed".into(),
+        24,
+        [256, 48, 256],
+        true,
+        false,
+    );
+    for &size in SQUARES {
+        case(format!("square {size}"), 1, [size; 3], false, false);
+    }
+    case("vector 1024".into(), 1, [1, 1024, 1024], false, false);
+    case(
+        "vector 1024 transposed".into(),
+        1,
+        [1, 1024, 1024],
+        false,
+        true,
+    );
+    cases
+}
+
+fn main() {
+    let mut threads = vec![1, 2];
+    let mut filters = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--bench" => {}
+            "--threads" => {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                threads = vec![number.expect("--threads takes a number")];
+            }
+            _ => filters.push(argument),
+        }
+    }
+    for threads in threads {
+        run(threads, &filters);
+    }
+}
+
+fn run(threads: usize, filters: &[String]) {
+    let pool = Pool::new(threads);
+    let peak = peak(&pool);
+    println!(
+        "{}, {threads} threads, peak {peak:.0} GFLOP/s",
+        gemm::instruction_set()
+    );
+    println!(
+        "{:36} {:>8} {:>6} {:>8} {:>8} {:>6} {:>9}",
+        "", "ours", "%", "tiles", "gemm", "ratio", "ours, us"
+    );
+    let mut totals: Vec<(&str, f64, f64)> = Vec::new();
+    for case in cases() {
+        if !filters.is_empty() && !filters.iter().any(|filter| case.name.contains(filter)) {
+            continue;
+        }
+        let [ours, tiles, theirs] = measure(&case, &pool, threads);
+        let [m, n, k] = case.size;
+        let flops = 2.0 * (case.batch * m * n * k) as f64 / 1e9;
+        println!(
+            "{:36} {:8.1} {:6.1} {:8.1} {:8.1} {:6.2} {:9.1}",
+            case.name,
+            flops / ours,
+            100.0 * flops / ours / peak,
+            flops / tiles,
+            flops / theirs,
+            theirs / ours,
+            1e6 * ours,
+        );
+        let model = LAYERS
+            .iter()
+            .find(|layer| case.name.starts_with(&format!("{} ", layer.0)));
+        if let Some(&(model, ..)) = model {
+            match totals.iter_mut().find(|total| total.0 == model) {
+                Some(total) => *total = (model, total.1 + ours, total.2 + theirs),
+                None => totals.push((model, ours, theirs)),
+            }
+        }
+    }
+    for (model, ours, theirs) in totals {
+        println!(
+            "{model}: {:.3} ms, gemm {:.3} ms, ratio {:.2}",
+            1e3 * ours,
+            1e3 * theirs,
+            theirs / ours
+        );
+    }
+}
+
+/// Seconds of ours to memory, of ours by tiles, and of the peer.
+fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
+    let [m, n, k] = case.size;
+    let (a, b) = (
+        Aligned::new(case.batch * m * k),
+        Aligned::new(case.batch * k * n),
+    );
+    let mut c = Aligned::new(case.batch * m * n);
+    let (a, b, c) = (a.floats(), b.floats(), c.floats_mut());
+    let a_strides = if case.a_transposed { [1, m] } else { [k, 1] };
+    let b_strides = if case.b_transposed { [1, k] } else { [n, 1] };
+    let batch = [case.batch];
+    let (a_batch, b_batch, c_batch) = ([m * k], [k * n], [m * n]);
+    let problem = Problem::new(
+        &batch,
+        case.size,
+        Operand::Memory(Matrix::new(a, a_strides).batched(&a_batch)),
+        Operand::Memory(Matrix::new(b, b_strides).batched(&b_batch)),
+    )
+    .expect("the operands fit");
+    let mut best = [f64::INFINITY; 3];
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < 5 || begin.elapsed() < Duration::from_millis(600) {
+        best[0] = best[0].min(fastest(|| {
+            let target = Target::new(c, [n, 1]).batched(&c_batch);
+            gemm::gemm(pool, &problem, Output::Store(target)).expect("the output fits");
+        }));
+        let to = c.as_mut_ptr() as usize;
+        // A bias and an activation, as an epilogue would apply them.
+        let epilogue = move |mut tile: Tile<'_>| {
+            for i in 0..tile.rows.len() {
+                let at = (tile.batch * m + tile.rows.start + i) * n + tile.columns.start;
+                let row = tile.row(i);
+                // SAFETY: every tile has elements of its own in `c`, which is not used else.
+                let to =
+                    unsafe { std::slice::from_raw_parts_mut((to as *mut f32).add(at), row.len()) };
+                for (to, value) in to.iter_mut().zip(row) {
+                    *to = (*value + 1.0).max(0.0);
+                }
+            }
+        };
+        best[1] = best[1].min(fastest(|| {
+            gemm::gemm(pool, &problem, Output::Tiles(&epilogue)).expect("tiles fit");
+        }));
+        best[2] = best[2].min(fastest(|| {
+            for index in 0..case.batch {
+                let (a, b) = (&a[index * m * k..], &b[index * k * n..]);
+                theirs(
+                    case.size,
+                    a,
+                    a_strides,
+                    b,
+                    b_strides,
+                    &mut c[index * m * n..],
+                    threads,
+                );
+            }
+        }));
+        rounds += 1;
+    }
+    best
+}
+
+/// Floats that begin at a cache line, as an executor's buffers do.
+struct Aligned {
+    memory: Vec<f32>,
+    begin: usize,
+}
+
+impl Aligned {
+    fn new(length: usize) -> Self {
+        let memory: Vec<f32> = (0..length + 16).map(|i| (i % 17) as f32 - 8.0).collect();
+        let begin = memory.as_ptr().align_offset(64).min(16);
+        Self { memory, begin }
+    }
+
+    fn floats(&self) -> &[f32] {
+        &self.memory[self.begin..]
+    }
+
+    fn floats_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[self.begin..]
+    }
+}
+
+/// The least seconds a call takes, of a few in a row.
+fn fastest(mut f: impl FnMut()) -> f64 {
+    let mut least = f64::INFINITY;
+    for _ in 0..4 {
+        let begin = Instant::now();
+        f();
+        least = least.min(begin.elapsed().as_secs_f64());
+    }
+    least
+}
+
+/// The same product by the peer.
+fn theirs(
+    [m, n, k]: [usize; 3],
+    a: &[f32],
+    [a_row, a_column]: [usize; 2],
+    b: &[f32],
+    [b_row, b_column]: [usize; 2],
+    c: &mut [f32],
+    threads: usize,
+) {
+    let parallelism = if threads == 1 {
+        ::gemm::Parallelism::None
+    } else {
+        ::gemm::Parallelism::Rayon(threads)
+    };
+    let stride = |stride: usize| isize::try_from(stride).expect("a stride in memory");
+    // SAFETY: the slices hold matrices of these sizes and strides.
+    unsafe {
+        ::gemm::gemm(
+            m,
+            n,
+            k,
+            c.as_mut_ptr(),
+            1,
+            stride(n),
+            false,
+            a.as_ptr(),
+            stride(a_column),
+            stride(a_row),
+            b.as_ptr(),
+            stride(b_column),
+            stride(b_row),
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+/// Independent sums, enough for the latency of the instruction.
+const CHAINS: usize = 12;
+
+/// GFLOP/s of fused multiply-adds on registers alone, all threads together.
+fn peak(pool: &Pool) -> f64 {
+    const STEPS: usize = 200_000;
+    let mut best = f64::INFINITY;
+    for _ in 0..20 {
+        let begin = Instant::now();
+        pool.run(pool.threads(), |_, _| {
+            black_box(multiply_add_chains(STEPS));
+        });
+        best = best.min(begin.elapsed().as_secs_f64());
+    }
+    (2 * CHAINS * 16 * STEPS * pool.threads()) as f64 / best / 1e9
+}
+
+/// Runs twelve chains of sixteen lanes.
+fn multiply_add_chains(steps: usize) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: just detected.
+            return unsafe { chains_avx512(steps) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: just detected.
+            return unsafe { chains_avx2(steps) };
+        }
+    }
+    let mut sums = [[1.0_f32; 16]; CHAINS];
+    let (a, b) = (black_box(0.999_f32), black_box(0.001_f32));
+    for _ in 0..steps {
+        sums.iter_mut().flatten().for_each(|sum| *sum += a * b);
+    }
+    sums.iter().flatten().sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn chains_avx512(steps: usize) -> f32 {
+    use std::arch::x86_64::{_mm512_add_ps, _mm512_fmadd_ps, _mm512_reduce_add_ps, _mm512_set1_ps};
+    let (a, b) = (
+        _mm512_set1_ps(black_box(0.999)),
+        _mm512_set1_ps(black_box(0.001)),
+    );
+    let mut sums = [a; CHAINS];
+    for _ in 0..steps {
+        for sum in &mut sums {
+            *sum = _mm512_fmadd_ps(*sum, a, b);
+        }
+    }
+    _mm512_reduce_add_ps(
+        sums.into_iter()
+            .fold(a, |total, sum| _mm512_add_ps(total, sum)),
+    )
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn chains_avx2(steps: usize) -> f32 {
+    use std::arch::x86_64::{_mm256_add_ps, _mm256_cvtss_f32, _mm256_fmadd_ps, _mm256_set1_ps};
+    let (a, b) = (
+        _mm256_set1_ps(black_box(0.999)),
+        _mm256_set1_ps(black_box(0.001)),
+    );
+    let mut sums = [a; CHAINS];
+    for _ in 0..2 * steps {
+        for sum in &mut sums {
+            *sum = _mm256_fmadd_ps(*sum, a, b);
+        }
+    }
+    _mm256_cvtss_f32(
+        sums.into_iter()
+            .fold(a, |total, sum| _mm256_add_ps(total, sum)),
+    )
+}

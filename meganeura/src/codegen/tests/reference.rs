@@ -1,0 +1,216 @@
+//! What kernels mean, in double precision and the plainest way.
+
+use crate::schedule::kernel::{
+    Access, Action, Body, ContractKernel, Instruction, Kernel, Level, LoopKernel, Program, ValueId,
+};
+
+/// The contents of buffers, whatever their type.
+pub(crate) type Buffers = Vec<Vec<f64>>;
+
+/// Run a kernel. Everything is read before anything is written.
+pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
+    let old = buffers.clone();
+    match &kernel.action {
+        Action::Loop(kernel) => run_loop(kernel, &old, buffers),
+        Action::Contract(kernel) => run_contract(kernel, &old, buffers),
+        Action::Gather(kernel) => {
+            for i in 0..kernel.count {
+                let row = old[kernel.indices.index()][i] as usize;
+                for j in 0..kernel.width {
+                    let table = &old[kernel.table.index()];
+                    let value = if row < kernel.rows {
+                        table[row * kernel.width + j]
+                    } else {
+                        f64::NAN
+                    };
+                    buffers[kernel.output.index()][i * kernel.width + j] = value;
+                }
+            }
+        }
+        Action::ScatterAdd(kernel) => {
+            let output = &mut buffers[kernel.output.index()];
+            output[..kernel.rows * kernel.width].fill(0.0);
+            for i in 0..kernel.count {
+                let row = old[kernel.indices.index()][i] as usize;
+                if row < kernel.rows {
+                    for j in 0..kernel.width {
+                        output[row * kernel.width + j] +=
+                            old[kernel.updates.index()][i * kernel.width + j];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every index of a domain.
+fn indices(sizes: &[usize]) -> Vec<Vec<usize>> {
+    let mut all = vec![vec![]];
+    for &size in sizes {
+        all = all
+            .iter()
+            .flat_map(|index| (0..size).map(move |i| [index.as_slice(), &[i]].concat()))
+            .collect();
+    }
+    all
+}
+
+fn position(access: &Access, outer: &[usize], column: usize) -> usize {
+    let rows: usize = outer
+        .iter()
+        .zip(&access.strides)
+        .map(|(i, stride)| i * stride)
+        .sum();
+    access.offset + rows + column * access.column_stride
+}
+
+/// The values of a program in one row, each for every column.
+fn row_values(
+    program: &Program,
+    old: &Buffers,
+    outer: &[usize],
+    columns: usize,
+    accumulator: &dyn Fn(usize) -> f64,
+) -> Vec<Vec<f64>> {
+    let mut values: Vec<Vec<f64>> = Vec::new();
+    for instruction in &program.instructions {
+        let value = |column: usize| match instruction {
+            Instruction::Load(access) => {
+                old[access.buffer.index()][position(access, outer, column)]
+            }
+            Instruction::Constant(value) => f64::from(*value),
+            Instruction::OuterIndex(axis) => outer[*axis] as f64,
+            Instruction::ColumnIndex => column as f64,
+            Instruction::Scalar(op, operands) => {
+                let operands: Vec<f64> =
+                    operands.iter().map(|o| values[o.index()][column]).collect();
+                op.evaluate(&operands)
+            }
+            Instruction::Reduce(how, operand) => {
+                let all = values[operand.index()][..columns].iter();
+                all.fold(f64::from(how.identity()), |a, &b| how.combine(a, b))
+            }
+            Instruction::Accumulator => accumulator(column),
+        };
+        let width = columns.max(1);
+        let row = match instruction {
+            // Row values exist even without columns.
+            Instruction::Load(_) | Instruction::Scalar(..) if columns == 0 => vec![0.0],
+            _ => (0..width).map(value).collect(),
+        };
+        values.push(row);
+    }
+    values
+}
+
+fn run_body(
+    body: &Body,
+    outer_sizes: &[usize],
+    columns: usize,
+    old: &Buffers,
+    buffers: &mut Buffers,
+    accumulator: &dyn Fn(&[usize], usize) -> f64,
+) {
+    let levels = body.program.levels();
+    for sum in &body.accumulates {
+        for outer in indices(outer_sizes) {
+            for column in 0..columns.max(1) {
+                let at = position(&sum.access, &outer, column);
+                buffers[sum.access.buffer.index()][at] = f64::from(sum.combine.identity());
+            }
+        }
+        if outer_sizes.contains(&0) {
+            buffers[sum.access.buffer.index()].fill(f64::from(sum.combine.identity()));
+        }
+    }
+    for outer in indices(outer_sizes) {
+        let values = row_values(&body.program, old, &outer, columns, &|column| {
+            accumulator(&outer, column)
+        });
+        let times = |value: ValueId, access: &Access| {
+            let once = levels[value.index()] == Level::Row && access.column_stride == 0;
+            if once { 1 } else { columns }
+        };
+        for store in &body.stores {
+            for column in 0..times(store.value, &store.access) {
+                let at = position(&store.access, &outer, column);
+                buffers[store.access.buffer.index()][at] = values[store.value.index()][column];
+            }
+        }
+        for sum in &body.accumulates {
+            for column in 0..times(sum.value, &sum.access) {
+                let at = position(&sum.access, &outer, column);
+                let target = &mut buffers[sum.access.buffer.index()][at];
+                *target = sum
+                    .combine
+                    .combine(*target, values[sum.value.index()][column]);
+            }
+        }
+    }
+}
+
+fn run_loop(kernel: &LoopKernel, old: &Buffers, buffers: &mut Buffers) {
+    run_body(
+        &kernel.body,
+        &kernel.outer,
+        kernel.columns,
+        old,
+        buffers,
+        &|_, _| 0.0,
+    );
+}
+
+fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
+    let element =
+        |program: &Program, value: ValueId, outer: &[usize], column: usize, columns: usize| {
+            row_values(program, old, outer, columns, &|_| 0.0)[value.index()][column]
+        };
+    let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
+    let mut products = Vec::new();
+    for index in indices(&outer) {
+        let (batch, m) = index.split_at(kernel.batch.len());
+        let mut row = vec![0.0; kernel.n];
+        for k in 0..kernel.k {
+            let at = [batch, m].concat();
+            let left = element(&kernel.left.program, kernel.left.value, &at, k, kernel.k);
+            let at = [batch, &[k]].concat();
+            let right = row_values(&kernel.right.program, old, &at, kernel.n, &|_| 0.0);
+            for (n, sum) in row.iter_mut().enumerate() {
+                *sum += left * right[kernel.right.value.index()][n];
+            }
+        }
+        products.push(row);
+    }
+    let row_of = |index: &[usize]| {
+        index
+            .iter()
+            .zip(&outer)
+            .fold(0, |row, (i, size)| row * size + i)
+    };
+    run_body(
+        &kernel.epilogue,
+        &outer,
+        kernel.n,
+        old,
+        buffers,
+        &|index, n| products[row_of(index)][n],
+    );
+}
+
+/// The largest difference between two buffers relative to the norm of the expected one;
+/// infinite where one is NaN or infinite and the other not.
+pub(crate) fn difference(actual: &[f64], expected: &[f64]) -> f64 {
+    let (mut off, mut norm) = (0.0, 0.0);
+    for (a, e) in actual.iter().zip(expected) {
+        if e.is_finite() != a.is_finite() || e.is_nan() != a.is_nan() {
+            return f64::INFINITY;
+        }
+        if e.is_finite() {
+            off += (a - e) * (a - e);
+            norm += e * e;
+        } else if !e.is_nan() && a != e {
+            return f64::INFINITY;
+        }
+    }
+    f64::sqrt(off / f64::max(norm, 1e-30))
+}

@@ -1,0 +1,4 @@
+//! Exchange with other programs' files.
+
+mod atomic;
+pub mod safetensors;

@@ -1,0 +1,19 @@
+//! Layers.
+//!
+//! Each is an ordinary [`Layer`](crate::model::Layer): a plain description, its shape rule and its
+//! graph code in one place. None of them is known to the derive macro, so layers of other crates are
+//! their equals.
+
+mod activation;
+mod combine;
+mod embedding;
+mod linear;
+mod norm;
+mod reshape;
+
+pub use activation::{Gelu, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Tanh};
+pub use combine::{Add, Multiply, PreNorm};
+pub use embedding::Embedding;
+pub use linear::Linear;
+pub use norm::{LayerNorm, RmsNorm};
+pub use reshape::Flatten;

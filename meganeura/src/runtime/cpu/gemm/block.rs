@@ -1,0 +1,255 @@
+//! Walking the blocks of a product.
+//!
+//! A unit (one thread's part of C) is computed by blocks of columns and of depth: the block
+//! of B is packed once into panels that stay in the second-level cache, then a few rows of A
+//! after the other pass along all of them, so that a strip of C as wide as the block becomes
+//! complete while it is in the first-level cache. A is read where it lies if its layout
+//! allows, and so is B if there are too few rows to make packing worth it.
+
+use super::dot;
+use super::kernel::{Call, Kernels};
+use super::prepare::{self, Rows, Scratch};
+use super::problem::{Operand, Problem, Tile, batch_offset};
+use super::split::{self, Costs, Grid};
+use crate::runtime::cpu::pool::Pool;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// How many row panels of a computed operand are asked for at a time.
+const COMPUTED_PANELS: usize = 4;
+/// Where finished elements go.
+#[derive(Clone, Copy)]
+pub(super) enum Destination<'a> {
+    /// To memory whose columns are contiguous.
+    Memory(Memory<'a>),
+    Tiles(&'a (dyn Fn(Tile<'_>) + Sync)),
+}
+
+/// Memory for a result. Its pointer is valid for the problem's size and its elements do not
+/// overlap, which [`super::problem::Output::check`] has made sure of.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<'a> {
+    pub to: *mut f32,
+    pub row_stride: usize,
+    pub column_stride: usize,
+    pub batch_strides: &'a [usize],
+    pub accumulate: bool,
+}
+
+// SAFETY: it stands for a `&mut [f32]` of which each thread writes elements of its own.
+unsafe impl Send for Memory<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Memory<'_> {}
+
+impl Memory<'_> {
+    /// Writes a tile float by float, for layouts without contiguous rows or columns.
+    pub fn scatter(&self, problem: &Problem<'_>, tile: &Tile<'_>) {
+        let offset = batch_offset(tile.batch, problem.batch, self.batch_strides);
+        for (i, row) in tile.rows.clone().enumerate() {
+            for (j, column) in tile.columns.clone().enumerate() {
+                let value = tile.data[i * tile.stride + j];
+                let at = offset + row * self.row_stride + column * self.column_stride;
+                // SAFETY: inside the memory, and no other tile has this element.
+                unsafe {
+                    let to = self.to.add(at);
+                    *to = if self.accumulate { *to + value } else { value };
+                }
+            }
+        }
+    }
+}
+
+/// Computes a checked problem that is not empty.
+pub(super) fn run(
+    kernels: &'static Kernels,
+    pool: &Pool,
+    problem: &Problem<'_>,
+    destination: Destination<'_>,
+) {
+    let [m, n, k] = problem.size;
+    let batches = problem.batch.iter().product::<usize>();
+    let by_dots = dot::suits(problem);
+    let costs = Costs {
+        batches,
+        size: problem.size,
+        prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
+        prepare_b: prepare::cost_of_b(&problem.b, problem.size),
+        fetch_b: prepare::cost_of_fetching(k, n),
+        direct_rows: prepare::direct_rows(&problem.b),
+        keeps_sums: matches!(destination, Destination::Tiles(_)),
+    };
+    let grid = split::grid(kernels, pool.threads(), &costs);
+    let job = Job {
+        kernels,
+        problem,
+        destination,
+        grid,
+        column_block: if by_dots {
+            n
+        } else {
+            split::column_block(kernels, k)
+        },
+        depth_blocks: if by_dots { 1 } else { split::depth_blocks(k) },
+        by_dots,
+    };
+    let units = batches * grid.rows * grid.columns;
+    // Very many small units are taken by the handful.
+    let tasks = units.min(16 * pool.threads());
+    let alone = m
+        .saturating_mul(n)
+        .saturating_mul(k)
+        .saturating_mul(batches)
+        < split::WORTH_SHARING;
+    let tasks = if alone { 1 } else { tasks };
+    pool.run(tasks, |task, worker| {
+        for unit in split::part(units, 1, tasks, task) {
+            job.unit(unit, worker);
+        }
+    });
+}
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// What a tile of C is computed from and where it stands.
+pub(super) struct Block {
+    pub batch: usize,
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+    pub depth: Range<usize>,
+    pub first_depth: bool,
+    pub last_depth: bool,
+    pub worker: usize,
+}
+
+/// A product while it is being computed.
+pub(super) struct Job<'a> {
+    pub kernels: &'static Kernels,
+    pub problem: &'a Problem<'a>,
+    pub destination: Destination<'a>,
+    grid: Grid,
+    column_block: usize,
+    depth_blocks: usize,
+    /// Whether it is computed by dot products.
+    by_dots: bool,
+}
+
+impl Job<'_> {
+    /// Computes one part of one matrix of C.
+    fn unit(&self, unit: usize, worker: usize) {
+        // Taken, not borrowed: an epilogue may itself compute a product.
+        let mut scratch = SCRATCH.take();
+        let [m, n, k] = self.problem.size;
+        let Grid { rows, columns } = self.grid;
+        let batch = unit / (rows * columns);
+        let rows = split::part(m, 1, rows, unit / columns % rows);
+        let columns = split::part(n, self.kernels.lanes, columns, unit % columns);
+        let column_blocks = columns.len().div_ceil(self.column_block);
+        for column_block in 0..column_blocks {
+            let part = split::part(
+                columns.len(),
+                self.kernels.panel(),
+                column_blocks,
+                column_block,
+            );
+            for depth_block in 0..self.depth_blocks {
+                let block = Block {
+                    batch,
+                    rows: rows.clone(),
+                    columns: columns.start + part.start..columns.start + part.end,
+                    depth: split::part(k, 16, self.depth_blocks, depth_block),
+                    first_depth: depth_block == 0,
+                    last_depth: depth_block + 1 == self.depth_blocks,
+                    worker,
+                };
+                if self.by_dots {
+                    self.dots(&block, &mut scratch);
+                } else {
+                    self.block(&block, &mut scratch);
+                }
+            }
+        }
+        SCRATCH.set(scratch);
+    }
+
+    /// Adds one block of depth to one block of columns.
+    fn block(&self, block: &Block, scratch: &mut Scratch) {
+        self.prepare_b(block, scratch);
+        let height = block.rows.len();
+        let panels = height.div_ceil(self.kernels.rows);
+        let group = match self.problem.a {
+            Operand::Memory(_) => 1,
+            Operand::Computed { .. } => COMPUTED_PANELS,
+        };
+        let row_of = |panel: usize| block.rows.start + height * panel / panels;
+        for first in (0..panels).step_by(group) {
+            let last = (first + group).min(panels);
+            let start = row_of(first);
+            let a = self.prepare_a(block, start..row_of(last), &mut scratch.a);
+            for panel in first..last {
+                let rows = row_of(panel)..row_of(panel + 1);
+                self.strip(block, a.skip(rows.start - start), rows, scratch);
+            }
+        }
+    }
+
+    /// Computes a strip of C: as wide as the block and as tall as a micro-kernel's tile.
+    fn strip(&self, block: &Block, a: Rows, rows: Range<usize>, scratch: &mut Scratch) {
+        let width = block.columns.len().next_multiple_of(self.kernels.panel());
+        let (c, c_stride, accumulate) = match self.destination {
+            Destination::Memory(memory) => {
+                let at = batch_offset(block.batch, self.problem.batch, memory.batch_strides)
+                    + rows.start * memory.row_stride
+                    + block.columns.start;
+                let accumulate = memory.accumulate || !block.first_depth;
+                (memory.to.wrapping_add(at), memory.row_stride, accumulate)
+            }
+            Destination::Tiles(_) => {
+                // Where depth is cut, the sums of all rows wait for the rest.
+                let (kept, first) = if self.depth_blocks > 1 {
+                    (block.rows.len(), rows.start - block.rows.start)
+                } else {
+                    (rows.len(), 0)
+                };
+                let sums = scratch.sums.get(kept * width);
+                (
+                    sums[first * width..].as_mut_ptr(),
+                    width,
+                    !block.first_depth,
+                )
+            }
+        };
+        for panel in &scratch.panels {
+            let Some(kernel) = self.kernels.get(a.along, rows.len(), panel.registers) else {
+                unreachable!("there are kernels for all rows up to the tallest");
+            };
+            let call = Call {
+                depth: block.depth.len(),
+                a: a.from,
+                a_stride: a.stride,
+                b: panel.from,
+                b_stride: panel.stride,
+                c: c.wrapping_add(panel.first),
+                c_stride,
+                columns: panel.columns,
+                accumulate,
+            };
+            // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
+            // and depth; the tile of C lies in the destination's memory, where it belongs to
+            // this unit alone, or in the thread's sums, which have that width and height.
+            unsafe { kernel(&call) };
+        }
+        if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
+            // SAFETY: the sums of these rows, which nobody else refers to.
+            let data = unsafe { std::slice::from_raw_parts_mut(c, rows.len() * c_stride) };
+            function(Tile {
+                batch: block.batch,
+                rows,
+                columns: block.columns.clone(),
+                data,
+                stride: c_stride,
+                worker: block.worker,
+            });
+        }
+    }
+}

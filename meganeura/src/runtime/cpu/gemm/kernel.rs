@@ -1,0 +1,358 @@
+//! The micro-kernels: one source, compiled for every instruction set and tile shape.
+//!
+//! A micro-kernel computes a tile of C of a few rows by a few registers that stays in
+//! registers over the whole depth. Per step of depth it loads one row of B and multiplies
+//! it with one float of each row of A.
+
+use super::pack::{self, Lines, Packer};
+use super::vector::{Portable, Vector};
+
+/// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for a tile
+/// whose size is the kernel's, except that only `columns` columns are stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub depth: usize,
+    pub a: *const f32,
+    /// From one row of A to the next when its depth is contiguous; else, when its rows
+    /// are, from one step of depth to the next.
+    pub a_stride: usize,
+    pub b: *const f32,
+    /// From one step of depth to the next; the columns of B are contiguous.
+    pub b_stride: usize,
+    pub c: *mut f32,
+    /// From one row to the next; the columns of C are contiguous.
+    pub c_stride: usize,
+    /// How many columns to store, at most the kernel's width.
+    pub columns: usize,
+    /// Add to what is in C instead of overwriting it.
+    pub accumulate: bool,
+}
+
+/// # Safety
+///
+/// The CPU must have the kernel's instruction set; A, B and C must be valid for what
+/// [`Call`] says, where B must be readable over the kernel's full width; nobody else may
+/// access the tile of C.
+pub(super) type MicroKernel = unsafe fn(&Call);
+
+/// How the elements of A lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Along {
+    /// Elements of a row are contiguous.
+    Depth,
+    /// Elements of a column (a step of depth) are contiguous.
+    Rows,
+}
+
+/// The micro-kernels of an instruction set.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    pub name: &'static str,
+    /// Floats in a register.
+    pub lanes: usize,
+    /// Rows of the tallest tile.
+    pub rows: usize,
+    /// By the logarithm of the registers in a row (1, 2, 4, 8), then by rows - 1.
+    along_depth: [&'static [MicroKernel]; 4],
+    along_rows: [&'static [MicroKernel]; 4],
+    /// By rows - 1, then by columns - 1.
+    pub dots: &'static [[DotKernel; DOT_COLUMNS]],
+    /// Fills a panel of one register's width.
+    pub pack_narrow: Packer,
+    /// Fills a panel of [`PANEL`] registers' width.
+    pub pack_panel: Packer,
+}
+
+/// Registers in a row of a packed panel of B.
+pub(super) const PANEL: usize = 2;
+
+impl Kernels {
+    /// The width of a packed panel of B.
+    pub fn panel(&self) -> usize {
+        PANEL * self.lanes
+    }
+
+    /// The kernel for tiles of `rows` rows by `registers` (a power of two up to 8)
+    /// registers, if there is one.
+    pub fn get(&self, along: Along, rows: usize, registers: usize) -> Option<MicroKernel> {
+        let shapes = match along {
+            Along::Depth => &self.along_depth,
+            Along::Rows => &self.along_rows,
+        };
+        let by_rows = shapes.get(registers.trailing_zeros() as usize)?;
+        by_rows.get(rows.checked_sub(1)?).copied()
+    }
+
+    /// The widest power of two of registers for which there is a kernel of `rows` rows.
+    pub fn widest(&self, rows: usize) -> usize {
+        let fits = |&registers: &usize| self.get(Along::Depth, rows, registers).is_some();
+        [8, 4, 2, 1].into_iter().find(fits).unwrap_or(1)
+    }
+}
+
+/// The body of every micro-kernel.
+///
+/// # Safety
+///
+/// As [`MicroKernel`]; it must be inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
+    call: &Call,
+) {
+    let &Call {
+        depth,
+        a_stride,
+        b_stride,
+        c,
+        c_stride,
+        columns,
+        ..
+    } = call;
+    let (row_step, depth_step) = if ALONG_ROWS {
+        (1, a_stride)
+    } else {
+        (a_stride, 1)
+    };
+    // SAFETY: the caller vouches for A, B and C over the tile and the depth.
+    unsafe {
+        let mut sums = [[V::splat(0.0); REGISTERS]; ROWS];
+        let (mut a, mut b) = (call.a, call.b);
+        for _ in 0..depth {
+            let mut row = [V::splat(0.0); REGISTERS];
+            for (index, register) in row.iter_mut().enumerate() {
+                *register = V::load(b.add(index * V::LANES));
+            }
+            for (index, sums) in sums.iter_mut().enumerate() {
+                let factor = V::splat(*a.add(index * row_step));
+                for (sum, register) in sums.iter_mut().zip(row) {
+                    *sum = sum.multiply_add(factor, register);
+                }
+            }
+            a = a.add(depth_step);
+            b = b.add(b_stride);
+        }
+        let full = columns == REGISTERS * V::LANES;
+        for (index, sums) in sums.into_iter().enumerate() {
+            let to = c.add(index * c_stride);
+            if full {
+                store_row(sums, to, call.accumulate);
+            } else {
+                store_part_of_row(sums, to, columns, call.accumulate);
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`Vector`]'s store, for all registers one after the other.
+#[inline(always)]
+unsafe fn store_row<V: Vector, const REGISTERS: usize>(
+    sums: [V; REGISTERS],
+    to: *mut f32,
+    accumulate: bool,
+) {
+    for (index, mut sum) in sums.into_iter().enumerate() {
+        // SAFETY: inside the row, by contract.
+        unsafe {
+            let to = to.add(index * V::LANES);
+            if accumulate {
+                sum = V::load(to).add(sum);
+            }
+            sum.store(to);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`Vector`]'s store, for the first `columns` floats.
+#[inline(always)]
+unsafe fn store_part_of_row<V: Vector, const REGISTERS: usize>(
+    sums: [V; REGISTERS],
+    to: *mut f32,
+    columns: usize,
+    accumulate: bool,
+) {
+    for (index, mut sum) in sums.into_iter().enumerate() {
+        let count = columns.saturating_sub(index * V::LANES).min(V::LANES);
+        if count == 0 {
+            break;
+        }
+        // SAFETY: the `count` floats lie inside the `columns` floats, by contract.
+        unsafe {
+            let to = to.add(index * V::LANES);
+            if accumulate {
+                sum = V::load_first(to, count).add(sum);
+            }
+            sum.store_first(to, count);
+        }
+    }
+}
+
+/// What a dot-product kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[j, d]` for a
+/// few rows of A and columns of B whose depth is contiguous.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DotCall {
+    pub depth: usize,
+    pub a: *const f32,
+    pub a_stride: usize,
+    pub b: *const f32,
+    pub b_stride: usize,
+    pub c: *mut f32,
+    pub c_stride: usize,
+    pub accumulate: bool,
+}
+
+/// # Safety
+///
+/// The CPU must have the kernel's instruction set; A, B and C must be valid for what
+/// [`DotCall`] says; nobody else may access the tile of C.
+pub(super) type DotKernel = unsafe fn(&DotCall);
+
+/// Columns of the widest dot-product kernel.
+pub(super) const DOT_COLUMNS: usize = 4;
+
+/// The body of every dot-product kernel: the lanes are steps of depth.
+///
+/// # Safety
+///
+/// As [`DotKernel`]; it must be inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize>(call: &DotCall) {
+    // SAFETY: the caller vouches for A, B and C over the tile and the depth.
+    unsafe {
+        let mut sums = [[V::splat(0.0); COLUMNS]; ROWS];
+        let whole = call.depth / V::LANES * V::LANES;
+        for step in (0..whole).step_by(V::LANES) {
+            let b: [V; COLUMNS] =
+                std::array::from_fn(|j| V::load(call.b.add(j * call.b_stride + step)));
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let a = V::load(call.a.add(i * call.a_stride + step));
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum = sum.multiply_add(a, b);
+                }
+            }
+        }
+        let rest = call.depth - whole;
+        if rest > 0 {
+            let b: [V; COLUMNS] =
+                std::array::from_fn(|j| V::load_first(call.b.add(j * call.b_stride + whole), rest));
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let a = V::load_first(call.a.add(i * call.a_stride + whole), rest);
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum = sum.multiply_add(a, b);
+                }
+            }
+        }
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (j, sum) in sums.into_iter().enumerate() {
+                let to = call.c.add(i * call.c_stride + j);
+                let sum = sum.sum();
+                *to = if call.accumulate { *to + sum } else { sum };
+            }
+        }
+    }
+}
+
+/// Instantiates the kernels of one instruction set: `registers: rows…` for each width.
+macro_rules! instantiate {
+    (
+        $name:ident, $display:literal, $vector:ty, $(#[$feature:meta])?
+        1: [$($one:literal)*], 2: [$($two:literal)*], 4: [$($four:literal)*], 8: [$($eight:literal)*],
+        dots: [$($dots:literal)*]
+    ) => {
+        pub(super) static $name: Kernels = {
+            $(#[$feature])?
+            unsafe fn compiled<const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
+                call: &Call,
+            ) {
+                // SAFETY: passed on to the caller.
+                unsafe { tile::<$vector, ROWS, REGISTERS, ALONG_ROWS>(call) }
+            }
+            $(#[$feature])?
+            unsafe fn dot<const ROWS: usize, const COLUMNS: usize>(call: &DotCall) {
+                // SAFETY: passed on to the caller.
+                unsafe { dots::<$vector, ROWS, COLUMNS>(call) }
+            }
+            $(#[$feature])?
+            unsafe fn pack<const REGISTERS: usize>(lines: &Lines, panel: *mut f32) {
+                // SAFETY: passed on to the caller.
+                unsafe { pack::panel::<$vector, REGISTERS>(lines, panel) }
+            }
+            const fn tallest(rows: &[usize]) -> usize {
+                rows[rows.len() - 1]
+            }
+            Kernels {
+                name: $display,
+                lanes: <$vector as Vector>::LANES,
+                rows: tallest(&[$($two),*]),
+                along_depth: [
+                    &[$(compiled::<$one, 1, false>),*],
+                    &[$(compiled::<$two, 2, false>),*],
+                    &[$(compiled::<$four, 4, false>),*],
+                    &[$(compiled::<$eight, 8, false>),*],
+                ],
+                along_rows: [
+                    &[$(compiled::<$one, 1, true>),*],
+                    &[$(compiled::<$two, 2, true>),*],
+                    &[$(compiled::<$four, 4, true>),*],
+                    &[$(compiled::<$eight, 8, true>),*],
+                ],
+                dots: &[$([dot::<$dots, 1>, dot::<$dots, 2>, dot::<$dots, 3>, dot::<$dots, 4>]),*],
+                pack_narrow: pack::<1>,
+                pack_panel: pack::<PANEL>,
+            }
+        };
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+instantiate!(
+    AVX512, "AVX-512", super::vector::x86::Avx512, #[target_feature(enable = "avx512f")]
+    1: [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    2: [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    4: [1 2 3 4 5 6],
+    8: [1 2 3],
+    dots: [1 2 3 4]
+);
+#[cfg(target_arch = "x86_64")]
+instantiate!(
+    AVX2, "AVX2", super::vector::x86::Avx2, #[target_feature(enable = "avx2,fma")]
+    1: [1 2 3 4 5 6], 2: [1 2 3 4 5 6], 4: [1 2], 8: [1],
+    dots: [1 2]
+);
+#[cfg(target_arch = "aarch64")]
+instantiate!(
+    NEON, "NEON", super::vector::arm::Neon, #[target_feature(enable = "neon")]
+    1: [1 2 3 4 5 6 7 8 9 10 11 12],
+    2: [1 2 3 4 5 6 7 8 9 10 11 12],
+    4: [1 2 3 4 5 6],
+    8: [1 2],
+    dots: [1 2 3 4]
+);
+instantiate!(
+    PORTABLE, "portable", Portable,
+    1: [1 2 3 4 5], 2: [1 2 3 4 5], 4: [1 2 3], 8: [1],
+    dots: [1 2]
+);
+
+/// The kernels that this CPU can run, the fastest first.
+pub(super) fn available() -> Vec<&'static Kernels> {
+    let mut kernels = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            kernels.push(&AVX512);
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            kernels.push(&AVX2);
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        kernels.push(&NEON);
+    }
+    kernels.push(&PORTABLE);
+    kernels
+}

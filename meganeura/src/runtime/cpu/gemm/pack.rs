@@ -1,0 +1,163 @@
+//! Packing: copying lines of an operand into a panel that a micro-kernel reads straight
+//! through.
+//!
+//! In a panel of width `w`, step `d` of depth of line `l` stands at `d * w + l`. Lines are
+//! the columns of B or the rows of A.
+
+use super::vector::Vector;
+
+/// The most floats in a register.
+const WIDEST: usize = 16;
+
+/// Some lines of an operand in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines {
+    pub from: *const f32,
+    /// From one line to the next.
+    pub line_stride: usize,
+    /// From one step of depth to the next.
+    pub depth_stride: usize,
+    /// How many lines there are; the rest of the panel becomes zero.
+    pub count: usize,
+    pub depth: usize,
+}
+
+impl Lines {
+    /// The same, counted as if `lines` lines stood before the first.
+    pub fn before(&self, lines: usize) -> Self {
+        Self {
+            from: self.from.wrapping_sub(lines * self.line_stride),
+            ..*self
+        }
+    }
+}
+
+/// # Safety
+///
+/// The CPU must have the packer's instruction set, the lines must be readable, and the
+/// panel valid for `depth` times its width.
+pub(super) type Packer = unsafe fn(&Lines, *mut f32);
+
+/// The body of every packer, for panels of `REGISTERS` registers' width.
+///
+/// # Safety
+///
+/// As [`Packer`]; it must be inlined into a function compiled for the instruction set.
+#[inline(always)]
+pub(super) unsafe fn panel<V: Vector, const REGISTERS: usize>(lines: &Lines, panel: *mut f32) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if lines.line_stride == 1 {
+            copy::<V, REGISTERS>(lines, panel);
+        } else if lines.depth_stride == 1 {
+            transpose::<V>(lines, REGISTERS * V::LANES, panel);
+        } else {
+            gather(lines, REGISTERS * V::LANES, panel);
+        }
+    }
+}
+
+/// Packs lines that are neighbours in memory at each step of depth.
+///
+/// # Safety
+///
+/// As [`panel`].
+#[inline(always)]
+unsafe fn copy<V: Vector, const REGISTERS: usize>(lines: &Lines, panel: *mut f32) {
+    let width = REGISTERS * V::LANES;
+    for step in 0..lines.depth {
+        for register in 0..REGISTERS {
+            let lane = register * V::LANES;
+            // SAFETY: lines below `count` are readable and the panel is `width` wide; where
+            // no line is left, no float is read.
+            unsafe {
+                let to = panel.add(step * width + lane);
+                let from = lines.from.wrapping_add(step * lines.depth_stride + lane);
+                if lines.count >= lane + V::LANES {
+                    V::load(from).store(to);
+                } else {
+                    V::load_first(from, lines.count.saturating_sub(lane)).store(to);
+                }
+            }
+        }
+    }
+}
+
+/// Packs lines whose depth is contiguous, block by block.
+///
+/// # Safety
+///
+/// As [`panel`].
+#[inline(always)]
+unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
+    for line in (0..width).step_by(V::LANES) {
+        let count = lines.count.saturating_sub(line).min(V::LANES);
+        for step in (0..lines.depth).step_by(V::LANES) {
+            let steps = (lines.depth - step).min(V::LANES);
+            let from = lines.from.wrapping_add(line * lines.line_stride + step);
+            // SAFETY: the block lies inside the panel, and its first `count` lines and
+            // `steps` steps inside the lines.
+            unsafe {
+                let to = panel.add(step * width + line);
+                if count == V::LANES && steps == V::LANES {
+                    V::transpose(from, lines.line_stride, to, width);
+                } else {
+                    transpose_part::<V>(from, lines.line_stride, [count, steps], to, width);
+                }
+            }
+        }
+    }
+}
+
+/// Transposes `count` lines of `steps` steps, and zeros for the other lines of a block.
+///
+/// # Safety
+///
+/// As [`panel`].
+#[inline(always)]
+unsafe fn transpose_part<V: Vector>(
+    from: *const f32,
+    from_stride: usize,
+    [count, steps]: [usize; 2],
+    to: *mut f32,
+    to_stride: usize,
+) {
+    const { assert!(V::LANES <= WIDEST) };
+    let mut block = [0.0; WIDEST * WIDEST];
+    let mut transposed = [0.0; WIDEST * WIDEST];
+    // SAFETY: `count` and `steps` are at most `LANES`, which fits the blocks.
+    unsafe {
+        for line in 0..count {
+            let row = V::load_first(from.add(line * from_stride), steps);
+            row.store(block.as_mut_ptr().add(line * V::LANES));
+        }
+        V::transpose(block.as_ptr(), V::LANES, transposed.as_mut_ptr(), V::LANES);
+        for step in 0..steps {
+            let row = V::load(transposed.as_ptr().add(step * V::LANES));
+            row.store(to.add(step * to_stride));
+        }
+    }
+}
+
+/// Packs lines float by float.
+///
+/// # Safety
+///
+/// As [`panel`].
+unsafe fn gather(lines: &Lines, width: usize, panel: *mut f32) {
+    for step in 0..lines.depth {
+        for line in 0..width {
+            // SAFETY: inside the panel, and if there is such a line, inside the lines.
+            unsafe {
+                let to = panel.add(step * width + line);
+                *to = if line < lines.count {
+                    *lines
+                        .from
+                        .add(line * lines.line_stride + step * lines.depth_stride)
+                } else {
+                    0.0
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How a product is cut: among threads, and into blocks that fit the caches.
+
+use super::kernel::Kernels;
+use std::ops::Range;
+
+/// Depth is cut into blocks of about this size: long enough to make loading and storing C
+/// cheap, short enough that a block of B of a useful width stays in the second-level cache.
+const DEPTH: usize = 384;
+/// How many floats of B a thread works with at a time: half a MiB of second-level cache.
+const BLOCK_OF_B: usize = 128 * 1024;
+/// The widest block of columns, and with it the widest tile of an epilogue.
+pub(super) const WIDEST: usize = 512;
+/// Partial sums that wait for more depth: one MiB.
+const PARTIAL_SUMS: usize = 256 * 1024;
+/// Below this many multiplications (about a microsecond) more threads do not help.
+pub(super) const WORTH_SHARING: usize = 64 * 1024;
+
+/// Cuts a range into `parts` of nearly equal length, with cuts at multiples of `unit`.
+pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Range<usize> {
+    let units = length.div_ceil(unit);
+    let at = |index: usize| (units * index / parts * unit).min(length);
+    at(index)..at(index + 1)
+}
+
+/// The blocks of depth; at least one, so that a product without depth stores zeros.
+pub(super) fn depth_blocks(depth: usize) -> usize {
+    depth.div_ceil(DEPTH).max(1)
+}
+
+/// How many columns to work with at a time.
+pub(super) fn column_block(kernels: &Kernels, depth: usize) -> usize {
+    let depth = depth.div_ceil(depth_blocks(depth)).max(1);
+    let panel = kernels.panel();
+    (BLOCK_OF_B / depth / panel * panel).clamp(panel, WIDEST)
+}
+
+/// A way to cut every matrix of C, in rows and in columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grid {
+    pub rows: usize,
+    pub columns: usize,
+}
+
+/// What the cost of a cut depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub batches: usize,
+    pub size: [usize; 3],
+    /// Cycles to prepare an element of A for one block of columns.
+    pub prepare_a: f64,
+    /// Cycles to prepare an element of B for one block of rows.
+    pub prepare_b: f64,
+    /// Cycles to fetch an element of B that needs no preparation.
+    pub fetch_b: f64,
+    /// Up to how many rows B needs no preparation.
+    pub direct_rows: usize,
+    /// Whether sums wait in a thread's own memory when depth is cut.
+    pub keeps_sums: bool,
+}
+
+/// Cuts C so that `threads` threads end at the same time and prepare little twice.
+pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
+    let [m, n, k] = costs.size;
+    let work = [costs.batches, m, n]
+        .iter()
+        .fold(k, |work, &size| work.saturating_mul(size));
+    let rows_at_least = if costs.keeps_sums && depth_blocks(k) > 1 {
+        (m * column_block(kernels, k).min(n)).div_ceil(PARTIAL_SUMS)
+    } else {
+        1
+    };
+    let mut best = Grid {
+        rows: rows_at_least,
+        columns: 1,
+    };
+    if threads == 1 || work < WORTH_SHARING {
+        return best;
+    }
+    let mut least = f64::INFINITY;
+    for rows in (0..9).flat_map(|log| [1 << log, 3 << log]) {
+        if rows > 4 * threads || rows > m {
+            break;
+        }
+        let rows = rows.max(rows_at_least);
+        for rounds in [1, 2, 4] {
+            let columns = (rounds * threads).div_ceil(costs.batches * rows);
+            let columns = columns.clamp(1, n.div_ceil(kernels.lanes));
+            let grid = Grid { rows, columns };
+            let cost = costs.estimate(kernels, threads, grid);
+            if cost < least {
+                (best, least) = (grid, cost);
+            }
+        }
+    }
+    best
+}
+
+impl Costs {
+    /// Estimates the cycles until the last thread ends.
+    fn estimate(&self, kernels: &Kernels, threads: usize, grid: Grid) -> f64 {
+        let [m, n, k] = self.size;
+        let lanes = kernels.lanes;
+        let rows = m.div_ceil(grid.rows) as f64;
+        let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
+        let depth = k as f64;
+        let blocks = (columns / column_block(kernels, k) as f64).ceil();
+        let prepare_b = if rows <= self.direct_rows as f64 {
+            self.fetch_b
+        } else {
+            self.prepare_b
+        };
+        let unit = rows * columns * depth / lanes as f64
+            + rows * depth * blocks * self.prepare_a
+            + columns * depth * prepare_b
+            + 500.0;
+        let rounds = (self.batches * grid.rows * grid.columns).div_ceil(threads) as f64;
+        // The threads do not run at quite the same speed: the shorter the last unit, the
+        // sooner everybody has ended.
+        (rounds + 0.2) * unit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_range() {
+        for (length, unit, parts) in [
+            (0, 1, 3),
+            (10, 1, 3),
+            (100, 16, 3),
+            (100, 16, 20),
+            (5, 8, 2),
+        ] {
+            let mut end = 0;
+            for index in 0..parts {
+                let part = part(length, unit, parts, index);
+                assert_eq!(part.start, end);
+                assert!(part.start.is_multiple_of(unit) || part.is_empty());
+                end = part.end;
+            }
+            assert_eq!(end, length);
+        }
+    }
+}

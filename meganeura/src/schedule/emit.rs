@@ -1,0 +1,511 @@
+//! A group of nodes as a kernel.
+
+use rustc_hash::FxHashMap;
+
+use super::domain::{Domain, Place};
+use super::fuse::{Fusion, Kind};
+use super::kernel::{
+    Access, Accumulate, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel,
+    LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
+};
+use super::reference::Reference;
+use crate::ir::{Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape};
+
+/// What emission needs to know of the rest of the schedule.
+pub struct Emitter<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// Its nodes.
+    pub nodes: &'a [Node],
+    /// Which nodes share a kernel.
+    pub fusion: &'a Fusion<'a>,
+    /// The buffer of every node that has memory, as read by others.
+    pub buffer_of: FxHashMap<NodeId, BufferId>,
+    /// The buffers a group writes a node to, where it has any.
+    pub stores_of: FxHashMap<NodeId, Vec<BufferId>>,
+}
+
+/// A body under construction.
+struct Building {
+    group: Option<usize>,
+    domain: Domain,
+    body: Body,
+    values: FxHashMap<NodeId, ValueId>,
+    loads: FxHashMap<Access, ValueId>,
+    constants: FxHashMap<u32, ValueId>,
+}
+
+impl Building {
+    fn new(group: Option<usize>, domain: Domain) -> Building {
+        Building {
+            group,
+            domain,
+            body: Body::default(),
+            values: FxHashMap::default(),
+            loads: FxHashMap::default(),
+            constants: FxHashMap::default(),
+        }
+    }
+
+    fn push(&mut self, instruction: Instruction) -> ValueId {
+        self.body.program.push(instruction)
+    }
+
+    fn constant(&mut self, value: f32) -> ValueId {
+        if let Some(&known) = self.constants.get(&value.to_bits()) {
+            return known;
+        }
+        let id = self.push(Instruction::Constant(value));
+        self.constants.insert(value.to_bits(), id);
+        id
+    }
+}
+
+impl<'a> Emitter<'a> {
+    fn node(&self, id: NodeId) -> &'a Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The kernel of a group.
+    pub fn kernel(&self, group: usize) -> Kernel {
+        let members = &self.fusion.groups[group].members;
+        let action = match self.fusion.groups[group].kind {
+            Kind::Loop => Action::Loop(self.loop_kernel(group)),
+            Kind::Contract => Action::Contract(self.contract_kernel(group)),
+            Kind::Indexed => self.indexed_kernel(members[0]),
+        };
+        Kernel {
+            name: self.name(members),
+            action,
+        }
+    }
+
+    /// A kernel that copies a value as others see it into a buffer.
+    pub fn copy_kernel(
+        &self,
+        name: &str,
+        reference: &Reference,
+        dtype: DType,
+        to: BufferId,
+    ) -> Kernel {
+        let domain = Domain::of(&Shape::from(&reference.layout.dims[..]));
+        let mut building = Building::new(None, domain.clone());
+        let value = self.operand(&mut building, reference, Place::Full);
+        let access = self.dense(&domain, Place::Full, to, dtype);
+        building.body.stores.push(Store { value, access });
+        let kernel = LoopKernel {
+            outer: domain.outer,
+            columns: domain.columns,
+            body: building.body,
+        };
+        Kernel {
+            name: format!("copy {name}"),
+            action: Action::Loop(simplify(kernel)),
+        }
+    }
+
+    /// The innermost layer that all members belong to, and what they do.
+    fn name(&self, members: &[NodeId]) -> String {
+        let scope = self.graph.scope_path(self.node(members[0]).scope);
+        let mut ops: Vec<&str> = Vec::new();
+        for &id in members {
+            let name = self.node(id).op.def.name;
+            if !ops.contains(&name) {
+                ops.push(name);
+            }
+        }
+        let more = if ops.len() > 6 {
+            format!("+{} more", ops.len() - 6)
+        } else {
+            String::new()
+        };
+        ops.truncate(6);
+        let separator = if scope.is_empty() { "" } else { ": " };
+        format!("{scope}{separator}{}{more}", ops.join("+"))
+    }
+
+    fn loop_kernel(&self, group: usize) -> LoopKernel {
+        let domain = self.fusion.groups[group].domain.clone();
+        let mut building = Building::new(Some(group), domain.clone());
+        for &id in &self.fusion.groups[group].members {
+            self.member(&mut building, id);
+        }
+        simplify(LoopKernel {
+            outer: domain.outer,
+            columns: domain.columns,
+            body: building.body,
+        })
+    }
+
+    fn contract_kernel(&self, group: usize) -> ContractKernel {
+        let root = self.fusion.groups[group].members[0];
+        let domain = self.fusion.groups[group].domain.clone();
+        let mut building = Building::new(Some(group), domain.clone());
+        let accumulator = building.push(Instruction::Accumulator);
+        building.values.insert(root, accumulator);
+        self.store(&mut building, root);
+        for &id in &self.fusion.groups[group].members[1..] {
+            self.member(&mut building, id);
+        }
+        let (m, batch) = domain
+            .outer
+            .split_last()
+            .expect("a contraction has at least two axes");
+        let [left, right] = [0, 1].map(|side| self.side(root, side));
+        let k = left.layout.dims[left.layout.dims.len() - 1];
+        ContractKernel {
+            batch: batch.to_vec(),
+            m: *m,
+            n: domain.columns,
+            k,
+            left: self.contract_operand(left),
+            right: self.contract_operand(right),
+            epilogue: building.body,
+        }
+    }
+
+    fn side(&self, root: NodeId, side: usize) -> &'a Reference {
+        &self.fusion.references.of[self.node(root).inputs[side].index()]
+    }
+
+    fn contract_operand(&self, reference: &Reference) -> Operand {
+        let domain = Domain::of(&Shape::from(&reference.layout.dims[..]));
+        let mut building = Building::new(None, domain);
+        let value = self.operand(&mut building, reference, Place::Full);
+        Operand {
+            program: building.body.program,
+            value,
+        }
+    }
+
+    fn indexed_kernel(&self, id: NodeId) -> Action {
+        let node = self.node(id);
+        let buffer = |operand: usize| {
+            self.buffer_of[&self.fusion.references.of[node.inputs[operand].index()].base]
+        };
+        let shape = |operand: usize| &self.node(node.inputs[operand]).ty.shape;
+        let output = self.stores_of[&id][0];
+        let (count, width) = (shape(1).elements(), node.ty.shape.last());
+        match node.op.def.lowering {
+            Lowering::Gather => Action::Gather(GatherKernel {
+                table: buffer(0),
+                indices: buffer(1),
+                output,
+                rows: shape(0).dims()[0],
+                width,
+                count,
+            }),
+            _ => Action::ScatterAdd(ScatterAddKernel {
+                updates: buffer(0),
+                indices: buffer(1),
+                output,
+                rows: node.ty.shape.dims()[0],
+                width,
+                count,
+            }),
+        }
+    }
+
+    /// Compute one member and store it where it is wanted.
+    fn member(&self, building: &mut Building, id: NodeId) {
+        let node = self.node(id);
+        let place = self.fusion.role_of[id.index()].place;
+        if let Lowering::Reduce(combine) = node.op.def.lowering {
+            return self.reduction(building, id, combine);
+        }
+        let operands: Vec<ValueId> = self
+            .fusion
+            .operands(id)
+            .into_iter()
+            .map(|reference| self.operand(building, reference, place))
+            .collect();
+        let value = match node.op.def.lowering {
+            Lowering::Pointwise(ScalarOp::Identity) | Lowering::View(_) => operands[0],
+            Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
+            _ => unreachable!("only elementwise work joins a kernel"),
+        };
+        building.values.insert(id, value);
+        self.store(building, id);
+    }
+
+    fn reduction(&self, building: &mut Building, id: NodeId, combine: Combine) {
+        let node = self.node(id);
+        let role = self.fusion.role_of[id.index()];
+        let from = &self.node(node.inputs[0]).ty.shape;
+        let reference = &self.fusion.references.of[node.inputs[0].index()];
+        let operand = self.operand(building, reference, role.reads);
+        if role.place == Place::Row {
+            let value = building.push(Instruction::Reduce(combine, operand));
+            building.values.insert(id, value);
+            return self.store(building, id);
+        }
+        let over_columns = node.op.attributes.as_axes().contains(&(from.rank() - 1));
+        let value = if over_columns && role.reads == Place::Full {
+            building.push(Instruction::Reduce(combine, operand))
+        } else {
+            operand
+        };
+        let target = self.fusion.target(id, &building.domain, role.reads);
+        let (strides, column_stride) = target.expect("checked when the node joined");
+        for &buffer in &self.stores_of[&id] {
+            let strides = strides.clone();
+            let access = Access {
+                buffer,
+                dtype: DType::F32,
+                offset: 0,
+                strides,
+                column_stride,
+            };
+            building.body.accumulates.push(Accumulate {
+                combine,
+                value,
+                access,
+            });
+        }
+    }
+
+    fn store(&self, building: &mut Building, id: NodeId) {
+        let place = self.fusion.role_of[id.index()].place;
+        for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
+            let access = self.dense(&building.domain, place, buffer, self.node(id).ty.dtype);
+            building.body.stores.push(Store {
+                value: building.values[&id],
+                access,
+            });
+        }
+    }
+
+    /// Row-major without gaps.
+    fn dense(&self, domain: &Domain, place: Place, buffer: BufferId, dtype: DType) -> Access {
+        let shape = match place {
+            Place::Full => domain.shape(),
+            _ => Shape::from(&domain.outer[..]),
+        };
+        let (strides, column_stride) = domain
+            .strides(&Layout::contiguous(&shape), place)
+            .expect("a dense layout fits its own shape");
+        Access {
+            buffer,
+            dtype,
+            offset: 0,
+            strides,
+            column_stride,
+        }
+    }
+
+    /// The value an operand has at a place.
+    fn operand(&self, building: &mut Building, reference: &Reference, place: Place) -> ValueId {
+        let base = reference.base;
+        let own = self.fusion.group_of[base.index()];
+        if own.is_some() && own == building.group && !self.fusion.inline[base.index()] {
+            return building.values[&base];
+        }
+        let node = self.node(base);
+        if self.fusion.inline[base.index()] {
+            return self.inline(building, base);
+        }
+        match node.op.def.lowering {
+            Lowering::Constant => building.constant(node.op.attributes.as_number() as f32),
+            Lowering::Index => self.index(building, reference, place),
+            _ => self.load(building, reference, place),
+        }
+    }
+
+    fn inline(&self, building: &mut Building, id: NodeId) -> ValueId {
+        if let Some(&known) = building.values.get(&id) {
+            return known;
+        }
+        let node = self.node(id);
+        let operands: Vec<ValueId> = node
+            .inputs
+            .iter()
+            .map(|input| {
+                let base = self.fusion.references.of[input.index()].base;
+                let scalar = Reference {
+                    base,
+                    layout: Layout::contiguous(&Shape::scalar()),
+                };
+                self.operand(building, &scalar, Place::Row)
+            })
+            .collect();
+        let value = match node.op.def.lowering {
+            Lowering::Pointwise(ScalarOp::Identity) => operands[0],
+            Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
+            _ => unreachable!("only elementwise scalars are inlined"),
+        };
+        building.values.insert(id, value);
+        value
+    }
+
+    fn load(&self, building: &mut Building, reference: &Reference, place: Place) -> ValueId {
+        let (strides, column_stride) = self.strides(building, reference, place);
+        let access = Access {
+            buffer: self.buffer_of[&reference.base],
+            dtype: self.node(reference.base).ty.dtype,
+            offset: reference.layout.offset,
+            strides,
+            column_stride,
+        };
+        if let Some(&known) = building.loads.get(&access) {
+            return known;
+        }
+        let value = building.push(Instruction::Load(access.clone()));
+        building.loads.insert(access, value);
+        value
+    }
+
+    fn strides(
+        &self,
+        building: &Building,
+        reference: &Reference,
+        place: Place,
+    ) -> (Vec<usize>, usize) {
+        if reference.layout.dims.iter().product::<usize>() == 1 {
+            return (vec![0; building.domain.outer.len()], 0);
+        }
+        building
+            .domain
+            .strides(&reference.layout, place)
+            .expect("checked when the node joined")
+    }
+
+    /// The address of an index, which is its value.
+    fn index(&self, building: &mut Building, reference: &Reference, place: Place) -> ValueId {
+        let (strides, column_stride) = self.strides(building, reference, place);
+        let mut terms = Vec::new();
+        for (axis, &stride) in strides
+            .iter()
+            .enumerate()
+            .filter(|(_, stride)| **stride != 0)
+        {
+            let index = building.push(Instruction::OuterIndex(axis));
+            terms.push(self.scaled(building, index, stride));
+        }
+        if column_stride != 0 {
+            let index = building.push(Instruction::ColumnIndex);
+            terms.push(self.scaled(building, index, column_stride));
+        }
+        if terms.is_empty() || reference.layout.offset != 0 {
+            terms.push(building.constant(reference.layout.offset as f32));
+        }
+        let sum = |a, b| Instruction::Scalar(ScalarOp::Add, vec![a, b]);
+        terms
+            .into_iter()
+            .reduce(|a, b| building.push(sum(a, b)))
+            .expect("at least one term")
+    }
+
+    fn scaled(&self, building: &mut Building, index: ValueId, stride: usize) -> ValueId {
+        if stride == 1 {
+            return index;
+        }
+        let factor = building.constant(stride as f32);
+        building.push(Instruction::Scalar(ScalarOp::Multiply, vec![index, factor]))
+    }
+}
+
+/// The same kernel with as few axes as its accesses allow: longer rows mean less overhead.
+fn simplify(mut kernel: LoopKernel) -> LoopKernel {
+    drop_unit_axes(&mut kernel);
+    let mut axis = 0;
+    while axis + 1 < kernel.outer.len() {
+        if merges(&kernel, axis) {
+            merge(&mut kernel, axis);
+        } else {
+            axis += 1;
+        }
+    }
+    while flattens(&kernel) {
+        flatten(&mut kernel);
+    }
+    kernel
+}
+
+fn accesses(kernel: &mut LoopKernel) -> Vec<&mut Access> {
+    let Body {
+        program,
+        stores,
+        accumulates,
+    } = &mut kernel.body;
+    let loads = program
+        .instructions
+        .iter_mut()
+        .filter_map(|instruction| match instruction {
+            Instruction::Load(access) => Some(access),
+            _ => None,
+        });
+    let stores = stores.iter_mut().map(|store| &mut store.access);
+    loads
+        .chain(stores)
+        .chain(accumulates.iter_mut().map(|sum| &mut sum.access))
+        .collect()
+}
+
+fn indexes_outer(program: &Program) -> bool {
+    program
+        .instructions
+        .iter()
+        .any(|instruction| matches!(instruction, Instruction::OuterIndex(_)))
+}
+
+fn drop_unit_axes(kernel: &mut LoopKernel) {
+    if indexes_outer(&kernel.body.program) {
+        return;
+    }
+    for axis in (0..kernel.outer.len())
+        .rev()
+        .filter(|&axis| kernel.outer[axis] == 1)
+        .collect::<Vec<_>>()
+    {
+        kernel.outer.remove(axis);
+        for access in accesses(kernel) {
+            access.strides.remove(axis);
+        }
+    }
+}
+
+fn merges(kernel: &LoopKernel, axis: usize) -> bool {
+    let mut copy = kernel.clone();
+    let inner = kernel.outer[axis + 1];
+    !indexes_outer(&kernel.body.program)
+        && accesses(&mut copy)
+            .iter()
+            .all(|access| access.strides[axis] == access.strides[axis + 1] * inner)
+}
+
+fn merge(kernel: &mut LoopKernel, axis: usize) {
+    kernel.outer[axis] *= kernel.outer.remove(axis + 1);
+    for access in accesses(kernel) {
+        access.strides.remove(axis);
+    }
+}
+
+/// Whether the innermost outer axis and the columns are one run of columns.
+fn flattens(kernel: &LoopKernel) -> bool {
+    let Some(axis) = kernel.outer.len().checked_sub(1) else {
+        return false;
+    };
+    let by_column = |instruction: &Instruction| match instruction {
+        Instruction::ColumnIndex | Instruction::Reduce(..) => true,
+        Instruction::OuterIndex(index) => *index == axis,
+        _ => false,
+    };
+    let mut copy = kernel.clone();
+    let columns = kernel.columns;
+    // A lone column has no stride: it takes that of the rows.
+    let follows =
+        |access: &Access| columns == 1 || access.strides[axis] == access.column_stride * columns;
+    !kernel.body.program.instructions.iter().any(by_column)
+        && accesses(&mut copy).iter().all(|access| follows(access))
+}
+
+fn flatten(kernel: &mut LoopKernel) {
+    let lone = kernel.columns == 1;
+    kernel.columns *= kernel.outer.pop().expect("there is an axis to flatten");
+    for access in accesses(kernel) {
+        let stride = access.strides.pop().expect("as many strides as axes");
+        if lone {
+            access.column_stride = stride;
+        }
+    }
+}

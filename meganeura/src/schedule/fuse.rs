@@ -1,0 +1,434 @@
+//! Which nodes share a kernel.
+//!
+//! Nodes are visited in order; each joins the kernel of an operand when everything it needs
+//! is at hand there, else it starts a kernel of its own. Kernels over one domain that read
+//! the same memory are merged afterwards.
+
+use super::domain::{Domain, Place};
+use super::reference::{Reference, References};
+use crate::ir::{Graph, Layout, Lowering, Node, NodeId, Shape};
+
+/// What a group of nodes becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Elementwise work, reductions, copies.
+    Loop,
+    /// A contraction and its epilogue.
+    Contract,
+    /// A gather or scatter, alone.
+    Indexed,
+}
+
+/// How a node takes part in a kernel: what it becomes, and what it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// The place of its value.
+    pub place: Place,
+    /// The place of its operands: a reduction's differs from its own.
+    pub reads: Place,
+}
+
+impl Role {
+    /// An elementwise node of full values.
+    const FULL: Role = Role {
+        place: Place::Full,
+        reads: Place::Full,
+    };
+    /// An elementwise node of row values.
+    const ROW: Role = Role {
+        place: Place::Row,
+        reads: Place::Row,
+    };
+    /// A reduction of each row.
+    const OF_ROWS: Role = Role {
+        place: Place::Row,
+        reads: Place::Full,
+    };
+    /// A reduction of full values over rows, perhaps over columns too.
+    const OVER_ROWS: Role = Role {
+        place: Place::Outside,
+        reads: Place::Full,
+    };
+    /// A reduction of row values over rows.
+    const OF_ROW_VALUES: Role = Role {
+        place: Place::Outside,
+        reads: Place::Row,
+    };
+}
+
+/// Nodes that share a kernel.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What it becomes.
+    pub kind: Kind,
+    /// What it runs over.
+    pub domain: Domain,
+    /// Its nodes, operands first.
+    pub members: Vec<NodeId>,
+    /// Groups whose results it reads.
+    pub needs: Vec<usize>,
+}
+
+/// The outcome: groups, and where each node went.
+pub struct Fusion<'a> {
+    nodes: &'a [Node],
+    /// The views, resolved.
+    pub references: &'a References,
+    /// The groups; merged ones are left empty.
+    pub groups: Vec<Group>,
+    /// The group of each node that has one.
+    pub group_of: Vec<Option<usize>>,
+    /// How each such node takes part.
+    pub role_of: Vec<Role>,
+    /// Nodes that are one number made of leaves: computed wherever they are used.
+    pub inline: Vec<bool>,
+}
+
+impl<'a> Fusion<'a> {
+    /// Group the `live` nodes of a graph; those `stored` need memory.
+    pub fn of_graph(
+        nodes: &'a [Node],
+        references: &'a References,
+        live: &[bool],
+        stored: &[NodeId],
+    ) -> Fusion<'a> {
+        let mut fusion = Fusion {
+            nodes,
+            references,
+            groups: Vec::new(),
+            group_of: vec![None; nodes.len()],
+            role_of: vec![Role::OVER_ROWS; nodes.len()],
+            inline: vec![false; nodes.len()],
+        };
+        for index in (0..nodes.len()).filter(|&index| live[index]) {
+            let id = NodeId::new(index);
+            fusion.inline[index] = fusion.is_inline(id);
+            if !fusion.inline[index] || stored.contains(&id) {
+                fusion.place(id);
+            }
+        }
+        fusion.merge();
+        fusion
+    }
+
+    fn node(&self, id: NodeId) -> &'a Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Whether all elements of a node are one number that depends on leaves only.
+    fn is_inline(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let uniform = |input: &NodeId| {
+            let reference = &self.references.of[input.index()];
+            let base = reference.base;
+            self.is_free(base) && (self.inline[base.index()] || reference.layout.is_uniform())
+        };
+        matches!(node.op.def.lowering, Lowering::Pointwise(_)) && node.inputs.iter().all(uniform)
+    }
+
+    /// Whether a value is at hand in any kernel.
+    pub fn is_free(&self, base: NodeId) -> bool {
+        let lowering = self.node(base).op.def.lowering;
+        self.inline[base.index()]
+            || (matches!(
+                lowering,
+                Lowering::Leaf | Lowering::Constant | Lowering::Index
+            ) && self.references.copies[base.index()].is_none())
+    }
+
+    /// What a node reads, as references.
+    pub fn operands(&self, id: NodeId) -> Vec<&'a Reference> {
+        let references = self.references;
+        match &references.copies[id.index()] {
+            Some(source) => vec![source],
+            None => self
+                .node(id)
+                .inputs
+                .iter()
+                .map(|input| &references.of[input.index()])
+                .collect(),
+        }
+    }
+
+    fn place(&mut self, id: NodeId) {
+        let node = self.node(id);
+        let copied = self.references.copies[id.index()].is_some();
+        match node.op.def.lowering {
+            Lowering::View(_) if copied => self.join_or_start(id, &node.ty.shape, &[Role::FULL]),
+            Lowering::View(_) | Lowering::Leaf | Lowering::Constant | Lowering::Index => {}
+            Lowering::Pointwise(_) => {
+                self.join_or_start(id, &node.ty.shape, &[Role::FULL, Role::ROW]);
+            }
+            Lowering::Reduce(_) => {
+                let shape = &self.nodes[node.inputs[0].index()].ty.shape;
+                match reduces_rows(node, shape) {
+                    true => self.join_or_start(id, shape, &[Role::OF_ROWS, Role::OF_ROW_VALUES]),
+                    false => self.join_or_start(id, shape, &[Role::OVER_ROWS, Role::OF_ROW_VALUES]),
+                }
+            }
+            Lowering::Contract => self.start(id, Kind::Contract, &node.ty.shape, Role::FULL),
+            Lowering::Gather | Lowering::ScatterAdd => {
+                self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
+            }
+            Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
+        }
+    }
+
+    fn start(&mut self, id: NodeId, kind: Kind, shape: &Shape, role: Role) {
+        let group = self.groups.len();
+        let domain = Domain::of(shape);
+        self.groups.push(Group {
+            kind,
+            domain,
+            members: Vec::new(),
+            needs: Vec::new(),
+        });
+        self.add(id, group, role);
+    }
+
+    fn add(&mut self, id: NodeId, group: usize, role: Role) {
+        for reference in self.operands(id) {
+            if let Some(other) = self.group_of[reference.base.index()] {
+                if other != group
+                    && !self.inline[reference.base.index()]
+                    && !self.groups[group].needs.contains(&other)
+                {
+                    self.groups[group].needs.push(other);
+                }
+            }
+        }
+        self.groups[group].members.push(id);
+        self.group_of[id.index()] = Some(group);
+        self.role_of[id.index()] = role;
+    }
+
+    /// Put a node that runs over `shape` into the kernel of an operand, contractions first
+    /// (what joins them never goes through memory), else into a new one.
+    fn join_or_start(&mut self, id: NodeId, shape: &Shape, roles: &[Role]) {
+        let mut candidates: Vec<usize> = self
+            .operands(id)
+            .iter()
+            .filter_map(|reference| self.group_of[reference.base.index()])
+            .collect();
+        candidates.sort_by_key(|&group| {
+            (
+                self.groups[group].kind != Kind::Contract,
+                std::cmp::Reverse(group),
+            )
+        });
+        candidates.dedup();
+        for group in candidates {
+            for &role in roles {
+                if let Some(domain) = self.fitting_domain(id, group, shape, role) {
+                    self.groups[group].domain = domain;
+                    return self.add(id, group, role);
+                }
+            }
+        }
+        self.start(id, Kind::Loop, shape, roles[0]);
+    }
+
+    /// The domain, perhaps with finer outer axes, in which the group can take the node in.
+    fn fitting_domain(
+        &self,
+        id: NodeId,
+        group: usize,
+        shape: &Shape,
+        role: Role,
+    ) -> Option<Domain> {
+        let target = &self.groups[group];
+        let elements = match role.reads {
+            Place::Row => target.domain.rows(),
+            _ => target.domain.elements(),
+        };
+        let accepts = match target.kind {
+            Kind::Loop => true,
+            Kind::Contract => role == Role::FULL || role == Role::ROW,
+            Kind::Indexed => false,
+        };
+        if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
+            return None;
+        }
+        let own = Domain::of(shape);
+        let same_columns = own.columns == target.domain.columns;
+        if role == Role::OF_ROWS && !same_columns {
+            return None;
+        }
+        let mut domains = vec![target.domain.clone()];
+        let finer = own.outer.len() > target.domain.outer.len() && same_columns;
+        if finer && role.reads == Place::Full && target.kind == Kind::Loop {
+            domains.push(own);
+        }
+        domains
+            .into_iter()
+            .find(|domain| self.fits(id, group, domain, role))
+    }
+
+    fn would_cycle(&self, id: NodeId, group: usize) -> bool {
+        self.operands(id).iter().any(|reference| {
+            let other = self.group_of[reference.base.index()];
+            other.is_some_and(|other| other != group && self.depends(other, group))
+        })
+    }
+
+    /// Whether group `from` needs, directly or not, results of group `on`.
+    pub fn depends(&self, from: usize, on: usize) -> bool {
+        let mut seen = vec![false; self.groups.len()];
+        let mut open = vec![from];
+        while let Some(group) = open.pop() {
+            if group == on {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[group], true) {
+                open.extend(&self.groups[group].needs);
+            }
+        }
+        false
+    }
+
+    /// Whether every operand of a node can be had in a domain.
+    fn fits(&self, id: NodeId, group: usize, domain: &Domain, role: Role) -> bool {
+        let operands = self.operands(id).into_iter().all(|reference| {
+            let base = reference.base;
+            self.inline[base.index()]
+                || match self.group_of[base.index()] == Some(group) {
+                    true => self.is_at_hand(reference, domain, role.reads),
+                    false => domain.strides(&reference.layout, role.reads).is_some(),
+                }
+        });
+        operands && (role.place != Place::Outside || self.target(id, domain, role.reads).is_some())
+    }
+
+    /// Whether a value computed in a kernel is what a member of it reads.
+    fn is_at_hand(&self, reference: &Reference, domain: &Domain, reads: Place) -> bool {
+        let place = self.role_of[reference.base.index()].place;
+        let needed = domain.place_of_base(&reference.layout, reads);
+        place != Place::Outside
+            && needed.is_some_and(|needed| needed == place || domain.columns == 1)
+    }
+
+    /// Where a reduction over rows puts its result, as strides over the domain.
+    pub fn target(&self, id: NodeId, domain: &Domain, reads: Place) -> Option<(Vec<usize>, usize)> {
+        let node = self.node(id);
+        let from = &self.nodes[node.inputs[0].index()].ty.shape;
+        let layout = Layout::contiguous(&node.ty.shape).broadcast(from);
+        domain.strides(&layout, reads)
+    }
+
+    /// Merge loops over one domain that read the same memory or each other's values.
+    fn merge(&mut self) {
+        for second in 0..self.groups.len() {
+            for first in 0..second {
+                if self.related(first, second) && self.can_merge(first, second) {
+                    self.merge_into(second, first);
+                }
+            }
+        }
+    }
+
+    fn related(&self, first: usize, second: usize) -> bool {
+        let loops = [first, second].iter().all(|&group| {
+            self.groups[group].kind == Kind::Loop && !self.groups[group].members.is_empty()
+        });
+        let (a, b) = (&self.groups[first], &self.groups[second]);
+        loops
+            && a.domain == b.domain
+            && (b.needs.contains(&first) || a.needs.contains(&second) || {
+                let (left, right) = (self.memory_read(first), self.memory_read(second));
+                left.iter().any(|base| right.contains(base))
+            })
+    }
+
+    /// The values in memory that a group reads, those as large as its domain only: sharing
+    /// a small one saves nothing.
+    fn memory_read(&self, group: usize) -> Vec<NodeId> {
+        let members = &self.groups[group].members;
+        let bases = members
+            .iter()
+            .flat_map(|&id| self.operands(id))
+            .map(|reference| reference.base);
+        let large = |base: &NodeId| {
+            self.node(*base).ty.shape.elements() >= self.groups[group].domain.elements()
+        };
+        bases
+            .filter(|base| self.group_of[base.index()] != Some(group) && large(base))
+            .collect()
+    }
+
+    fn can_merge(&self, first: usize, second: usize) -> bool {
+        // Through a third group, one would have to run before and after it.
+        let through = |from: usize, to: usize| {
+            self.groups[from]
+                .needs
+                .iter()
+                .any(|&group| group != to && self.depends(group, to))
+        };
+        if through(first, second) || through(second, first) {
+            return false;
+        }
+        let usable = |reader: usize, writer: usize| {
+            let domain = &self.groups[reader].domain;
+            self.groups[reader].members.iter().all(|&id| {
+                self.operands(id).iter().all(|reference| {
+                    let base = reference.base;
+                    self.group_of[base.index()] != Some(writer)
+                        || self.inline[base.index()]
+                        || self.is_at_hand(reference, domain, self.role_of[id.index()].reads)
+                })
+            })
+        };
+        usable(first, second) && usable(second, first)
+    }
+
+    fn merge_into(&mut self, from: usize, into: usize) {
+        let members = std::mem::take(&mut self.groups[from].members);
+        let needs = std::mem::take(&mut self.groups[from].needs);
+        for &id in &members {
+            self.group_of[id.index()] = Some(into);
+        }
+        let target = &mut self.groups[into];
+        target.members.extend(members);
+        target.members.sort_unstable();
+        target.needs.extend(needs);
+        for group in &mut self.groups {
+            for need in &mut group.needs {
+                if *need == from {
+                    *need = into;
+                }
+            }
+            group.needs.sort_unstable();
+            group.needs.dedup();
+        }
+        self.groups[into].needs.retain(|&need| need != into);
+    }
+}
+
+/// Whether a reduction runs over the last axis and nothing else.
+fn reduces_rows(node: &Node, operand: &Shape) -> bool {
+    let axes = node.op.attributes.as_axes();
+    let last = operand.rank().wrapping_sub(1);
+    axes.contains(&last)
+        && axes
+            .iter()
+            .all(|&axis| axis == last || operand.dims()[axis] == 1)
+}
+
+/// The nodes that the outputs and updates of a graph depend on.
+pub fn live_nodes(graph: &Graph) -> Vec<bool> {
+    let nodes = graph.nodes();
+    let mut live = vec![false; nodes.len()];
+    for (_, id) in graph.outputs() {
+        live[id.index()] = true;
+    }
+    for (_, value) in graph.updates() {
+        live[value.index()] = true;
+    }
+    for index in (0..nodes.len()).rev() {
+        if live[index] {
+            for input in &nodes[index].inputs {
+                live[input.index()] = true;
+            }
+        }
+    }
+    live
+}

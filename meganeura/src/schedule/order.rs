@@ -1,0 +1,395 @@
+use rustc_hash::FxHashMap;
+
+use super::emit::Emitter;
+use super::fuse::{Fusion, Kind, live_nodes};
+use super::kernel::{Access, Action, Body, BufferId, Instruction, Kernel, Program};
+use super::reference::References;
+use crate::ir::{DType, Graph, Node, NodeId};
+
+/// What a buffer holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// An input, by name.
+    Input(String),
+    /// A variable, by its position in [`Graph::variables`].
+    Variable(usize),
+    /// A named result.
+    Output(String),
+    /// A value between two kernels.
+    Temporary,
+}
+
+/// A buffer that kernels read or write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduledBuffer {
+    /// What it holds.
+    pub storage: Storage,
+    /// The number of elements.
+    pub elements: usize,
+    /// Their type.
+    pub dtype: DType,
+}
+
+/// Kernels in an order that respects what they read and write.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Schedule {
+    /// The buffers, by [`BufferId`].
+    pub buffers: Vec<ScheduledBuffer>,
+    /// The kernels, first to last.
+    pub kernels: Vec<Kernel>,
+}
+
+/// Schedule a graph of primitives.
+pub fn schedule(graph: &Graph) -> Schedule {
+    let nodes = graph.nodes();
+    let live = live_nodes(graph);
+    let roots = roots(graph);
+    let references = References::of_graph(graph, &roots);
+    // A view of a whole value as it lies is that value.
+    let roots: Vec<NodeId> = roots
+        .iter()
+        .map(|root| references.of[root.index()].base)
+        .collect();
+    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots);
+    let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live);
+    scheduler.assign_outputs();
+    scheduler.assign_updates();
+    scheduler.assign_temporaries();
+    scheduler.finish()
+}
+
+fn roots(graph: &Graph) -> Vec<NodeId> {
+    let outputs = graph.outputs().into_iter().map(|(_, id)| id);
+    let mut roots: Vec<NodeId> = outputs
+        .chain(graph.updates().into_iter().map(|(_, value)| value))
+        .collect();
+    roots.sort_unstable();
+    roots.dedup();
+    roots
+}
+
+struct Scheduler<'a> {
+    graph: &'a Graph,
+    nodes: &'a [Node],
+    fusion: Fusion<'a>,
+    buffers: Vec<ScheduledBuffer>,
+    buffer_of: FxHashMap<NodeId, BufferId>,
+    stores_of: FxHashMap<NodeId, Vec<BufferId>>,
+    /// Copies of leaves, before anything changes them: what, and where to.
+    first: Vec<(NodeId, BufferId)>,
+    /// Updates that have to wait for the end: from, to, and the shape's node.
+    last: Vec<(BufferId, BufferId, NodeId)>,
+}
+
+impl<'a> Scheduler<'a> {
+    fn new(
+        graph: &'a Graph,
+        nodes: &'a [Node],
+        fusion: Fusion<'a>,
+        live: &[bool],
+    ) -> Scheduler<'a> {
+        let mut scheduler = Scheduler {
+            graph,
+            nodes,
+            fusion,
+            buffers: Vec::new(),
+            buffer_of: FxHashMap::default(),
+            stores_of: FxHashMap::default(),
+            first: Vec::new(),
+            last: Vec::new(),
+        };
+        for (name, id) in graph
+            .inputs()
+            .into_iter()
+            .filter(|(_, id)| live[id.index()])
+        {
+            let buffer = scheduler.buffer(Storage::Input(name), id);
+            scheduler.buffer_of.insert(id, buffer);
+        }
+        let updated: Vec<NodeId> = graph
+            .updates()
+            .into_iter()
+            .map(|(variable, _)| variable)
+            .collect();
+        for (index, (_, id)) in graph.variables().into_iter().enumerate() {
+            if live[id.index()] || updated.contains(&id) {
+                let buffer = scheduler.buffer(Storage::Variable(index), id);
+                scheduler.buffer_of.insert(id, buffer);
+            }
+        }
+        scheduler
+    }
+
+    fn buffer(&mut self, storage: Storage, of: NodeId) -> BufferId {
+        let ty = &self.nodes[of.index()].ty;
+        self.buffers.push(ScheduledBuffer {
+            storage,
+            elements: ty.shape.elements(),
+            dtype: ty.dtype,
+        });
+        BufferId(self.buffers.len() as u32 - 1)
+    }
+
+    fn store(&mut self, id: NodeId, buffer: BufferId) {
+        self.stores_of.entry(id).or_default().push(buffer);
+        self.buffer_of.entry(id).or_insert(buffer);
+    }
+
+    fn assign_outputs(&mut self) {
+        for (name, id) in self.graph.outputs() {
+            let base = self.fusion.references.of[id.index()].base;
+            let buffer = self.buffer(Storage::Output(name), id);
+            match self.fusion.group_of[base.index()] {
+                Some(_) => self.store(base, buffer),
+                None => self.first.push((id, buffer)),
+            }
+        }
+    }
+
+    fn assign_updates(&mut self) {
+        for (variable, value) in self.graph.updates() {
+            let target = self.buffer_of[&variable];
+            let (whole, value) = (value, self.fusion.references.of[value.index()].base);
+            match self.fusion.group_of[value.index()] {
+                Some(group) if self.may_overwrite(variable, value, group) => {
+                    for reader in self.readers(variable) {
+                        if reader != group && !self.fusion.groups[group].needs.contains(&reader) {
+                            self.fusion.groups[group].needs.push(reader);
+                        }
+                    }
+                    self.store(value, target);
+                }
+                Some(_) => {
+                    let aside = self.buffer(Storage::Temporary, value);
+                    self.store(value, aside);
+                    self.last.push((aside, target, value));
+                }
+                None => {
+                    let aside = self.buffer(Storage::Temporary, whole);
+                    self.first.push((whole, aside));
+                    self.last.push((aside, target, whole));
+                }
+            }
+        }
+    }
+
+    /// The groups that read a leaf.
+    fn readers(&self, leaf: NodeId) -> Vec<usize> {
+        let reads = |id: &NodeId| self.reads_leaf(*id, leaf);
+        (0..self.fusion.groups.len())
+            .filter(|&group| self.fusion.groups[group].members.iter().any(reads))
+            .collect()
+    }
+
+    fn reads_leaf(&self, id: NodeId, leaf: NodeId) -> bool {
+        self.fusion.operands(id).iter().any(|reference| {
+            reference.base == leaf
+                || (self.fusion.inline[reference.base.index()]
+                    && self.reads_leaf(reference.base, leaf))
+        })
+    }
+
+    /// Whether a group can write a variable's new value in place: every other reader can run
+    /// before it, and it reads the old value only where it writes.
+    fn may_overwrite(&self, variable: NodeId, value: NodeId, group: usize) -> bool {
+        let readers = self.readers(variable);
+        if readers
+            .iter()
+            .any(|&reader| reader != group && self.fusion.depends(reader, group))
+        {
+            return false;
+        }
+        if !readers.contains(&group) {
+            return true;
+        }
+        // Tried out on the kernel itself, with stand-in buffers.
+        let mut probe = Emitter {
+            graph: self.graph,
+            nodes: self.nodes,
+            fusion: &self.fusion,
+            buffer_of: FxHashMap::default(),
+            stores_of: FxHashMap::default(),
+        };
+        for index in 0..self.nodes.len() {
+            probe
+                .buffer_of
+                .insert(NodeId::new(index), BufferId(index as u32));
+        }
+        let target = BufferId(variable.index() as u32);
+        probe.stores_of.insert(value, vec![target]);
+        for &id in &self.fusion.groups[group].members {
+            if self.fusion.role_of[id.index()].place == super::domain::Place::Outside && id != value
+            {
+                probe
+                    .stores_of
+                    .insert(id, vec![BufferId(id.index() as u32)]);
+            }
+        }
+        overwrites_in_place(&probe.kernel(group), target)
+    }
+
+    /// Memory for what one kernel leaves for another.
+    fn assign_temporaries(&mut self) {
+        let mut wanted = Vec::new();
+        for group in 0..self.fusion.groups.len() {
+            for &id in &self.fusion.groups[group].members {
+                for reference in self.fusion.operands(id) {
+                    let base = reference.base;
+                    let elsewhere = self.fusion.group_of[base.index()] != Some(group);
+                    let in_memory = self.fusion.groups[group].kind == Kind::Indexed;
+                    if elsewhere
+                        && (in_memory || !self.fusion.is_free(base))
+                        && !self.buffer_of.contains_key(&base)
+                    {
+                        wanted.push(base);
+                    }
+                }
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        for id in wanted {
+            let buffer = self.buffer(Storage::Temporary, id);
+            if self.fusion.group_of[id.index()].is_some() {
+                self.store(id, buffer);
+            } else {
+                self.buffer_of.insert(id, buffer);
+                self.first.push((id, buffer));
+            }
+        }
+    }
+
+    fn finish(self) -> Schedule {
+        let order = self.order();
+        let Scheduler {
+            graph,
+            nodes,
+            fusion,
+            buffers,
+            buffer_of,
+            stores_of,
+            first,
+            last,
+        } = self;
+        let references = fusion.references;
+        let emitter = Emitter {
+            graph,
+            nodes,
+            fusion: &fusion,
+            buffer_of,
+            stores_of,
+        };
+        let mut kernels = Vec::new();
+        for (id, to) in first {
+            let ty = &nodes[id.index()].ty;
+            kernels.push(emitter.copy_kernel("leaf", &references.of[id.index()], ty.dtype, to));
+        }
+        kernels.extend(order.into_iter().map(|group| emitter.kernel(group)));
+        for (from, to, id) in last {
+            kernels.push(whole_copy(&nodes[id.index()], from, to));
+        }
+        Schedule { buffers, kernels }
+    }
+
+    /// The groups in an order in which each comes after what it needs; among those that could
+    /// run, the one that the graph names first.
+    fn order(&self) -> Vec<usize> {
+        let groups = &self.fusion.groups;
+        let alive: Vec<usize> = (0..groups.len())
+            .filter(|&group| !groups[group].members.is_empty())
+            .collect();
+        let mut waiting: Vec<usize> = groups.iter().map(|group| group.needs.len()).collect();
+        let mut users: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+        for &group in &alive {
+            for &need in &groups[group].needs {
+                users[need].push(group);
+            }
+        }
+        let key = |group: usize| std::cmp::Reverse((groups[group].members.last().copied(), group));
+        let mut ready: std::collections::BinaryHeap<_> = alive
+            .iter()
+            .filter(|&&group| waiting[group] == 0)
+            .map(|&group| key(group))
+            .collect();
+        let mut order = Vec::with_capacity(alive.len());
+        while let Some(std::cmp::Reverse((_, group))) = ready.pop() {
+            order.push(group);
+            for &user in &users[group] {
+                waiting[user] -= 1;
+                if waiting[user] == 0 {
+                    ready.push(key(user));
+                }
+            }
+        }
+        debug_assert_eq!(order.len(), alive.len(), "fusion made a cycle");
+        order
+    }
+}
+
+fn whole_copy(node: &Node, from: BufferId, to: BufferId) -> Kernel {
+    let dense = |buffer| Access {
+        buffer,
+        dtype: node.ty.dtype,
+        offset: 0,
+        strides: Vec::new(),
+        column_stride: 1,
+    };
+    let mut body = Body::default();
+    let value = body.program.push(Instruction::Load(dense(from)));
+    body.stores.push(super::kernel::Store {
+        value,
+        access: dense(to),
+    });
+    let kernel = super::kernel::LoopKernel {
+        outer: Vec::new(),
+        columns: node.ty.shape.elements(),
+        body,
+    };
+    Kernel {
+        name: "copy update".to_owned(),
+        action: Action::Loop(kernel),
+    }
+}
+
+/// Whether a kernel reads a buffer only where it writes it, and before.
+fn overwrites_in_place(kernel: &Kernel, buffer: BufferId) -> bool {
+    let loads_of = |program: &Program| -> Vec<Access> {
+        program
+            .loads()
+            .filter(|access| access.buffer == buffer)
+            .cloned()
+            .collect()
+    };
+    let reduces = |program: &Program| {
+        program
+            .instructions
+            .iter()
+            .any(|instruction| matches!(instruction, Instruction::Reduce(..)))
+    };
+    let stored_alike = |body: &Body| {
+        let loads = loads_of(&body.program);
+        let stores: Vec<&Access> = body
+            .stores
+            .iter()
+            .map(|store| &store.access)
+            .filter(|access| access.buffer == buffer)
+            .collect();
+        let summed = body
+            .accumulates
+            .iter()
+            .any(|sum| sum.access.buffer == buffer);
+        !summed
+            && loads
+                .iter()
+                .all(|load| stores.iter().all(|store| *store == load))
+    };
+    match &kernel.action {
+        Action::Loop(kernel) => !reduces(&kernel.body.program) && stored_alike(&kernel.body),
+        Action::Contract(kernel) => {
+            let operands = [&kernel.left.program, &kernel.right.program];
+            operands.iter().all(|program| loads_of(program).is_empty())
+                && stored_alike(&kernel.epilogue)
+        }
+        Action::Gather(_) | Action::ScatterAdd(_) => false,
+    }
+}

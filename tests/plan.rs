@@ -1,0 +1,247 @@
+//! The scheduler and the plan: what kernels compute is what the graph means.
+
+mod support;
+
+use std::collections::HashMap;
+
+use meganeura::autodiff::gradients;
+use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor, VariableKind};
+use meganeura::ops;
+use meganeura::plan::{Plan, Role};
+use meganeura::schedule::kernel::Action;
+use support::interpreter::interpret;
+use support::samples::{Random, relative_error, trial};
+
+/// A graph's plan, interpreted, gives what the oracle gives for every output and update.
+fn assert_plan_matches(graph: &Graph, values: &HashMap<String, Array>, what: &str) -> Plan {
+    let plan = Plan::new(graph);
+    let found = interpret(&plan, values);
+    let expected = ops::evaluate(graph, values);
+    for (name, id) in graph.outputs() {
+        let error = relative_error(&found[&name], &expected[id.index()].data);
+        assert!(
+            error < 1e-6,
+            "{what}: output `{name}` is off by {error}\n{plan}"
+        );
+    }
+    let variables = graph.variables();
+    for (variable, value) in graph.updates() {
+        let (variable, _) = variables.iter().find(|(_, id)| *id == variable).unwrap();
+        let error = relative_error(&found[&variable.name], &expected[value.index()].data);
+        assert!(
+            error < 1e-6,
+            "{what}: `{}` is off by {error}\n{plan}",
+            variable.name
+        );
+    }
+    plan
+}
+
+#[test]
+fn every_op_and_its_gradient_is_planned_as_it_means() {
+    for def in ops::all() {
+        let def: &'static OpDef = def;
+        for case in (def.cases)() {
+            let graph = Graph::new();
+            let (trial, values) = trial(&graph, def, &case);
+            graph.output("result", trial.result);
+            graph.output("output", trial.output);
+            assert!(
+                graph.errors().is_empty(),
+                "{}: {:?}",
+                def.name,
+                graph.errors()
+            );
+            let (graph, images) = ops::expand(&graph);
+            let image = |tensor: Tensor<'_>| graph.tensor(images.get(tensor.id()).unwrap());
+            if trial.output.dtype() == DType::F32 {
+                let sources: Vec<_> = trial
+                    .operands
+                    .iter()
+                    .filter(|operand| operand.dtype() == DType::F32)
+                    .map(|operand| image(*operand))
+                    .collect();
+                let seeds = [(image(trial.output), image(trial.upstream))];
+                for (index, gradient) in gradients(&seeds, &sources).into_iter().enumerate() {
+                    graph.output(&format!("gradient {index}"), gradient);
+                }
+            }
+            assert!(
+                graph.errors().is_empty(),
+                "{}: {:?}",
+                def.name,
+                graph.errors()
+            );
+            assert_plan_matches(&graph, &values, &format!("{} {case:?}", def.name));
+        }
+    }
+}
+
+#[test]
+fn updates_happen_at_once() {
+    let graph = Graph::new();
+    let a = graph.parameter("a", [4], Init::Ones);
+    let b = graph.state("b", [4], Init::Zeros);
+    graph.update(a, b * 2.0);
+    graph.update(b, a + b);
+    let c = graph.parameter("c", [4], Init::Ones);
+    let d = graph.parameter("d", [4], Init::Ones);
+    graph.update(c, d);
+    graph.update(d, c);
+    graph.output("old", a);
+    assert_eq!(graph.variables()[1].0.kind, VariableKind::State);
+    let values = ["a", "b", "c", "d"]
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let start = index as f64 * 10.0;
+            (
+                (*name).to_owned(),
+                Array::new([4], vec![start, start + 1.0, start + 2.0, start + 3.0]),
+            )
+        });
+    assert_plan_matches(&graph, &values.collect(), "updates");
+}
+
+/// Random values for every leaf of a graph.
+fn random_leaves(graph: &Graph) -> HashMap<String, Array> {
+    let mut random = Random::new(11);
+    let inputs = graph.inputs().into_iter();
+    let variables = graph
+        .variables()
+        .into_iter()
+        .map(|(variable, id)| (variable.name, id));
+    let leaves = inputs.chain(variables).map(|(name, id)| {
+        let ty = graph.tensor(id).ty();
+        let domain = if ty.dtype == DType::U32 {
+            Domain::Indices(2)
+        } else {
+            Domain::Uniform(-1.0, 1.0)
+        };
+        (name, random.array(&ty.shape, domain))
+    });
+    leaves.collect()
+}
+
+/// The graph in primitives, with an update by plain descent for every variable.
+fn with_descent(graph: &Graph, loss: Tensor<'_>) -> Graph {
+    let (graph, images) = ops::expand(graph);
+    let loss = graph.tensor(images.get(loss.id()).expect("an image"));
+    let variables = graph.variables();
+    let sources: Vec<Tensor<'_>> = variables.iter().map(|(_, id)| graph.tensor(*id)).collect();
+    let found = gradients(&[(loss, graph.constant(1.0))], &sources);
+    for (variable, gradient) in sources.into_iter().zip(found) {
+        graph.update(variable, variable - gradient * 0.1);
+    }
+    graph
+}
+
+#[test]
+fn a_weights_update_shares_the_kernel_of_its_gradient() {
+    let graph = Graph::new();
+    let x = graph.input("x", [6, 20], DType::F32);
+    let labels = graph.input("labels", [6], DType::U32);
+    let first = graph.parameter("first", [20, 9], Init::Zeros);
+    let bias = graph.parameter("bias", [9], Init::Zeros);
+    let second = graph.parameter("second", [9, 4], Init::Zeros);
+    let hidden = (x.matmul(first) + bias).relu();
+    let loss = hidden.matmul(second).cross_entropy(labels);
+    graph.output("loss", loss);
+    let graph = with_descent(&graph, loss);
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a small classifier");
+    // Forward 2, softmax with its gradient 1, the mean's factor 1, input gradient 1,
+    // weight gradients with updates 2, bias gradient and update 2.
+    assert_eq!(plan.kernels.len(), 9, "{plan}");
+    let temporaries = plan
+        .buffers
+        .iter()
+        .filter(|buffer| matches!(buffer.role, Role::Temporary { .. }));
+    for buffer in temporaries {
+        assert!(
+            ![180, 36].contains(&buffer.elements),
+            "a weight gradient went through memory\n{plan}"
+        );
+    }
+}
+
+#[test]
+fn a_norm_forward_and_backward_is_one_kernel_that_moves_what_it_must() {
+    let (rows, width) = (24, 16);
+    let graph = Graph::new();
+    let x = graph.parameter("x", [rows, width], Init::Zeros);
+    let weight = graph.parameter("weight", [width], Init::Ones);
+    let bias = graph.parameter("bias", [width], Init::Zeros);
+    let target = graph.input("target", [rows, width], DType::F32);
+    let loss = (x.layer_norm(weight, bias, 1e-5) * target).sum_all();
+    graph.output("loss", loss);
+    let (graph, images) = ops::expand(&graph);
+    let image = |tensor: Tensor<'_>| graph.tensor(images.get(tensor.id()).expect("an image"));
+    let sources = [image(x), image(weight), image(bias)];
+    let seeds = [(image(loss), graph.constant(1.0))];
+    for (index, gradient) in gradients(&seeds, &sources).into_iter().enumerate() {
+        graph.output(&format!("gradient {index}"), gradient);
+    }
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a layer norm");
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+    // x and target are read, the gradient of x is written, once each; the rest are the
+    // weight, the bias, their gradients and the loss.
+    assert_eq!(
+        plan.bytes_moved() as usize,
+        4 * (3 * rows * width + 4 * width + 1)
+    );
+}
+
+#[test]
+fn views_cost_nothing_until_only_a_copy_will_do() {
+    let graph = Graph::new();
+    let x = graph.input("x", [4, 6], DType::F32);
+    graph.output("seen", x.swap_last().exp());
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a transpose");
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+
+    // Flattened, the transpose has no strides; whoever reads it elementwise needs none.
+    graph.output("flat", x.swap_last().reshape([24]).exp());
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a transpose, flattened");
+    assert_eq!(plan.kernels.len(), 1, "{plan}");
+
+    // A contraction wants strides: now there is a copy.
+    let row = x.swap_last().reshape([1, 24]);
+    graph.output("product", row.matmul(graph.input("w", [24, 3], DType::F32)));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a transpose, contracted");
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+}
+
+#[test]
+fn temporaries_share_the_arena_when_their_lives_do_not_meet() {
+    let graph = Graph::new();
+    let mut x = graph.input("x", [32, 32], DType::F32);
+    let weight = graph.parameter("weight", [32, 32], Init::Ones);
+    for _ in 0..10 {
+        x = x.matmul(weight).tanh();
+    }
+    graph.output("y", x);
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a deep net");
+    assert_eq!(plan.kernels.len(), 10, "{plan}");
+    assert_eq!(plan.arena_elements, 2 * 32 * 32, "{plan}");
+    let epilogues = plan
+        .kernels
+        .iter()
+        .filter(|kernel| matches!(kernel.action, Action::Contract(_)));
+    assert_eq!(epilogues.count(), 10);
+}
+
+#[test]
+fn a_residual_block_of_rank_three_is_planned_as_it_means() {
+    let graph = Graph::new();
+    let x = graph.input("x", [2, 5, 8], DType::F32);
+    let scale = graph.parameter("scale", [8], Init::Ones);
+    let position = graph.parameter("position", [5, 8], Init::Ones);
+    let up = graph.parameter("up", [8, 12], Init::Ones);
+    let down = graph.parameter("down", [12, 8], Init::Ones);
+    let y = x + position;
+    let y = y + y.rms_norm(scale, 1e-5).matmul(up).gelu().matmul(down);
+    let loss = y.square().mean_all();
+    graph.output("loss", loss);
+    let graph = with_descent(&graph, loss);
+    assert_plan_matches(&graph, &random_leaves(&graph), "a residual block");
+}

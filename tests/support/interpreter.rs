@@ -1,0 +1,218 @@
+//! A plan run in double precision, one element at a time: slow, plain, and no part of the
+//! library, so that executors and the scheduler can be held to it.
+
+use std::collections::HashMap;
+
+use meganeura::ir::{Array, ScalarOp};
+use meganeura::plan::{Plan, Role};
+use meganeura::schedule::kernel::{
+    Access, Action, Body, ContractKernel, Instruction, Kernel, Level, Operand, Program,
+};
+
+type Buffers = Vec<Vec<f64>>;
+
+/// Run a plan once on named inputs and variables; gives outputs by name and the variables'
+/// new values by name.
+pub fn interpret(plan: &Plan, leaves: &HashMap<String, Array>) -> HashMap<String, Vec<f64>> {
+    let mut buffers: Buffers = plan
+        .buffers
+        .iter()
+        .map(|buffer| vec![f64::NAN; buffer.elements])
+        .collect();
+    for (buffer, data) in plan.buffers.iter().zip(&mut buffers) {
+        let name = match &buffer.role {
+            Role::Input(name) => name,
+            Role::Variable(index) => &plan.variables[*index].name,
+            _ => continue,
+        };
+        data.clone_from(&leaves[name].data);
+    }
+    for kernel in &plan.kernels {
+        run(kernel, &mut buffers);
+    }
+    let named = plan
+        .buffers
+        .iter()
+        .zip(buffers)
+        .filter_map(|(buffer, data)| match &buffer.role {
+            Role::Output(name) => Some((name.clone(), data)),
+            Role::Variable(index) => Some((plan.variables[*index].name.clone(), data)),
+            _ => None,
+        });
+    named.collect()
+}
+
+fn run(kernel: &Kernel, buffers: &mut Buffers) {
+    match &kernel.action {
+        Action::Loop(kernel) => body(&kernel.body, &kernel.outer, kernel.columns, buffers, None),
+        Action::Contract(kernel) => contract(kernel, buffers),
+        Action::Gather(kernel) => {
+            for i in 0..kernel.count {
+                let row = buffers[kernel.indices.index()][i] as usize;
+                for j in 0..kernel.width {
+                    buffers[kernel.output.index()][i * kernel.width + j] =
+                        buffers[kernel.table.index()][row * kernel.width + j];
+                }
+            }
+        }
+        Action::ScatterAdd(kernel) => {
+            buffers[kernel.output.index()] = vec![0.0; kernel.rows * kernel.width];
+            for i in 0..kernel.count {
+                let row = buffers[kernel.indices.index()][i] as usize;
+                for j in 0..kernel.width {
+                    let update = buffers[kernel.updates.index()][i * kernel.width + j];
+                    buffers[kernel.output.index()][row * kernel.width + j] += update;
+                }
+            }
+        }
+    }
+}
+
+/// Every index of a domain, in row-major order.
+fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
+    dims.iter().fold(vec![Vec::new()], |all, &dim| {
+        all.iter()
+            .flat_map(|index| (0..dim).map(move |i| [&index[..], &[i]].concat()))
+            .collect()
+    })
+}
+
+fn address(access: &Access, row: &[usize], column: usize) -> usize {
+    let steps: usize = row
+        .iter()
+        .zip(&access.strides)
+        .map(|(index, stride)| index * stride)
+        .sum();
+    access.offset + steps + column * access.column_stride
+}
+
+/// All values of a program for one row: one number each, or one for each column.
+fn row_values(
+    program: &Program,
+    row: &[usize],
+    columns: usize,
+    buffers: &Buffers,
+    accumulator: Option<&[f64]>,
+) -> Vec<Vec<f64>> {
+    let mut values: Vec<Vec<f64>> = Vec::new();
+    for (instruction, level) in program.instructions.iter().zip(program.levels()) {
+        let width = if level == Level::Full { columns } else { 1 };
+        let pick = |value: &Vec<f64>, column: usize| {
+            if value.len() == 1 {
+                value[0]
+            } else {
+                value[column]
+            }
+        };
+        let value = match instruction {
+            Instruction::Load(access) => (0..width)
+                .map(|column| buffers[access.buffer.index()][address(access, row, column)])
+                .collect(),
+            Instruction::Constant(value) => vec![f64::from(*value)],
+            Instruction::OuterIndex(axis) => vec![row[*axis] as f64],
+            Instruction::ColumnIndex => (0..columns).map(|column| column as f64).collect(),
+            Instruction::Accumulator => accumulator.expect("only in epilogues").to_vec(),
+            Instruction::Scalar(op, operands) => {
+                let apply = |column| {
+                    let operands: Vec<f64> = operands
+                        .iter()
+                        .map(|operand| pick(&values[operand.index()], column))
+                        .collect();
+                    ScalarOp::evaluate(*op, &operands)
+                };
+                (0..width).map(apply).collect()
+            }
+            Instruction::Reduce(combine, operand) => {
+                let elements = (0..columns).map(|column| pick(&values[operand.index()], column));
+                vec![elements.fold(f64::from(combine.identity()), |a, b| combine.combine(a, b))]
+            }
+        };
+        values.push(value);
+    }
+    values
+}
+
+fn body(
+    body: &Body,
+    outer: &[usize],
+    columns: usize,
+    buffers: &mut Buffers,
+    accumulator: Option<&dyn Fn(&[usize], &Buffers) -> Vec<f64>>,
+) {
+    let before = buffers.clone();
+    let levels = body.program.levels();
+    let mut begun = vec![std::collections::HashSet::new(); body.accumulates.len()];
+    for row in indices(outer) {
+        let given = accumulator.map(|accumulator| accumulator(&row, &before));
+        let values = row_values(&body.program, &row, columns, &before, given.as_deref());
+        for store in &body.stores {
+            let value = &values[store.value.index()];
+            let count = if store.access.column_stride == 0 {
+                1
+            } else {
+                columns
+            };
+            for column in 0..count {
+                let element = if value.len() == 1 {
+                    value[0]
+                } else {
+                    value[column]
+                };
+                buffers[store.access.buffer.index()][address(&store.access, &row, column)] =
+                    element;
+            }
+        }
+        for (sum, begun) in body.accumulates.iter().zip(&mut begun) {
+            let value = &values[sum.value.index()];
+            let full = levels[sum.value.index()] == Level::Full;
+            let count = if full || sum.access.column_stride != 0 {
+                columns
+            } else {
+                1
+            };
+            for column in 0..count {
+                let element = if full { value[column] } else { value[0] };
+                let at = address(&sum.access, &row, column);
+                let target = &mut buffers[sum.access.buffer.index()][at];
+                let old = if begun.insert(at) {
+                    f64::from(sum.combine.identity())
+                } else {
+                    *target
+                };
+                *target = sum.combine.combine(old, element);
+            }
+        }
+    }
+}
+
+fn contract(kernel: &ContractKernel, buffers: &mut Buffers) {
+    let side = |operand: &Operand, row: &[usize], columns: usize, buffers: &Buffers| {
+        let values = row_values(&operand.program, row, columns, buffers, None);
+        let value = values[operand.value.index()].clone();
+        if value.len() == 1 {
+            vec![value[0]; columns]
+        } else {
+            value
+        }
+    };
+    let accumulator = |row: &[usize], buffers: &Buffers| {
+        let left = side(&kernel.left, row, kernel.k, buffers);
+        let (_, batch) = row.split_last().expect("a row of a contraction");
+        let mut sums = vec![0.0; kernel.n];
+        for (k, left) in left.iter().enumerate() {
+            let right = side(&kernel.right, &[batch, &[k]].concat(), kernel.n, buffers);
+            for (sum, right) in sums.iter_mut().zip(right) {
+                *sum += left * right;
+            }
+        }
+        sums
+    };
+    let outer = [&kernel.batch[..], &[kernel.m]].concat();
+    body(
+        &kernel.epilogue,
+        &outer,
+        kernel.n,
+        buffers,
+        Some(&accumulator),
+    );
+}
