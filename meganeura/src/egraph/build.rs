@@ -309,7 +309,6 @@ fn reduce<'g>(value: Tensor<'g>, combine: Combine, span: &[(u8, u32)]) -> Tensor
         Combine::Maximum => value.max(&axes),
     };
     // What is left of summed leading axes only makes shapes differ.
-    let mut extents = extents;
     for &(axis, _) in span {
         extents.set(usize::from(axis), 1);
     }
