@@ -311,10 +311,10 @@ impl<'a> Table<'a> {
     fn mark(&self, root: usize, choices: &[usize], seen: &mut [bool]) {
         let mut stack = vec![root];
         while let Some(class) = stack.pop() {
-            if !std::mem::replace(&mut seen[class], true) {
-                if let Some(choice) = self.classes[class].get(choices[class]) {
-                    stack.extend(&choice.operands);
-                }
+            if !std::mem::replace(&mut seen[class], true)
+                && let Some(choice) = self.classes[class].get(choices[class])
+            {
+                stack.extend(&choice.operands);
             }
         }
     }
