@@ -199,6 +199,7 @@ fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStrea
     let walk = walk(&private, block, parts);
     let path = block.trait_.as_ref().map(|(_, path, _)| path);
     quote! {
+        #(#own_attributes)*
         #(#attributes)*
         impl #generics #private::Settings for #ty #clause {
             #base
@@ -222,7 +223,7 @@ fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStrea
             }
 
             fn config(&self) -> #private::Option<#ty> {
-                #private::Option::Some(*self)
+                #private::Settings::copied(self)
             }
 
             #shape
@@ -267,7 +268,7 @@ fn forward(private: &TokenStream, parts: &Parts) -> (TokenStream, TokenStream) {
         .map(|index| quote::format_ident!("__tensor{index}"))
         .collect();
     let place = user.sig.output.span();
-    let into = quote_spanned!(place=> #private::Tensors::into_vec);
+    let call = quote_spanned!(place=> #private::Tensors::into_vec(self.__forward(#(#names),*)));
     let method = quote! {
         fn forward<'__g>(
             &self,
@@ -275,7 +276,7 @@ fn forward(private: &TokenStream, parts: &Parts) -> (TokenStream, TokenStream) {
             inputs: &[#private::Tensor<'__g>],
         ) -> #private::Vec<#private::Tensor<'__g>> {
             match *inputs {
-                [#(#names),*] => #into(self.__forward(#(#names),*)),
+                [#(#names),*] => #call,
                 _ => #private::wrong_count(graph, #count, inputs.len()),
             }
         }

@@ -7,6 +7,7 @@ pub mod autodiff;
 pub mod codegen;
 pub mod data;
 pub mod egraph;
+pub mod guide;
 pub mod interop;
 pub mod ir;
 pub mod layers;

@@ -34,7 +34,7 @@ pub trait Placeholder {
 
 macro_rules! placeholders {
     ($($ty:ty = $value:expr),*) => {
-        $(impl Placeholder for $ty { const PLACEHOLDER: $ty = $value; })*
+        $(#[diagnostic::do_not_recommend] impl Placeholder for $ty { const PLACEHOLDER: $ty = $value; })*
     };
 }
 
@@ -74,6 +74,28 @@ pub fn size(name: &'static str, kept: Option<usize>, given: &[(&str, usize)]) ->
     }
 }
 
+/// A size in a declared shape. As a field it gives the plainest error when it is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The size.
+    pub is: usize,
+}
+
+impl Size {
+    /// As a dim.
+    #[must_use]
+    pub const fn dim(self) -> Dim {
+        Dim::of(self.is)
+    }
+}
+
+/// The argument of `init(...)`, likewise.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// How parameters start.
+    pub is: Init,
+}
+
 /// What the `forward` of a leaf layer may return.
 #[diagnostic::on_unimplemented(
     message = "`forward` returns one tensor, a tuple or an array of them, or a `Vec`, not `{Self}`",
@@ -84,30 +106,35 @@ pub trait Tensors<'g> {
     fn into_vec(self) -> Vec<Tensor<'g>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for Tensor<'g> {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         vec![self]
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for (Tensor<'g>, Tensor<'g>) {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         vec![self.0, self.1]
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for (Tensor<'g>, Tensor<'g>, Tensor<'g>) {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         vec![self.0, self.1, self.2]
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g, const N: usize> Tensors<'g> for [Tensor<'g>; N] {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         self.into()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for Vec<Tensor<'g>> {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         self

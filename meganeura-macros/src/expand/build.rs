@@ -238,7 +238,7 @@ fn treatment(names: &Names<'_>, field: &Field<'_>) -> TokenStream {
     let init = match &attributes.init {
         Some((_, init)) => {
             let init = initializer(names, init);
-            quote_spanned!(place=> #private::Option::Some(#init))
+            quote_spanned!(place=> #private::Option::Some(#private::Start { is: #init }.is))
         }
         None => quote_spanned!(place=> #private::Option::None),
     };

@@ -15,7 +15,7 @@ use syn::{BinOp, Expr};
 pub fn dim(private: &TokenStream, scope: &Scope, expression: &Expr) -> TokenStream {
     let place = expression.span();
     if scope.open_in(expression).is_empty() {
-        return quote_spanned!(place=> #private::Dim::of(#expression));
+        return quote_spanned!(place=> #private::Size { is: #expression }.dim());
     }
     match expression {
         Expr::Path(path) => match path.path.get_ident() {

@@ -53,7 +53,10 @@ fn item(context: &Context, input: ParseStream, into: &mut LayerAttributes) -> sy
         return base(context, input, into);
     }
     if !input.peek(Ident::peek_any) {
-        return Err(input.error("expected a setting like `out = 128` or a word like `residual`"));
+        return Err(syn::Error::new(
+            input.span(),
+            "expected a setting like `out = 128` or a word like `residual`",
+        ));
     }
     let name = input.call(Ident::parse_any)?;
     if input.peek(Token![=]) && !input.peek(Token![==]) {
@@ -153,7 +156,12 @@ fn word(
             twice.set(&mut into.tie, (word.clone(), field));
         }
         _ => {
-            let name = argument(&word, input, example, |input| input.parse())?;
+            let name = argument(&word, input, example, |input| {
+                let message = "`rename` takes a path in quotes: write `rename(\"name\")`";
+                input
+                    .parse()
+                    .map_err(|error: syn::Error| syn::Error::new(error.span(), message))
+            })?;
             twice.set(&mut into.rename, (word.clone(), name));
         }
     }
@@ -187,9 +195,15 @@ fn argument<T>(
         let message = format!("`{word}` needs to know what: write `{example}`");
         return Err(syn::Error::new(word.span(), message));
     }
-    let value = parse(&content)?;
+    let value = parse(&content).inspect_err(|_| {
+        // What is left would be reported once more.
+        let _ = content.parse::<TokenStream>();
+    })?;
     if !content.is_empty() {
-        let error = content.error(format!("`{word}` takes one thing: write `{example}`"));
+        let error = syn::Error::new(
+            content.span(),
+            format!("`{word}` takes one thing: write `{example}`"),
+        );
         content.parse::<TokenStream>()?;
         return Err(error);
     }

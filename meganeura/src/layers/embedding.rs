@@ -20,6 +20,7 @@ pub struct Embedding {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Embedding {
     const BASE: Self = Embedding { rows: 1, width: 1 };
     const REQUIRED: &'static [&'static str] = &["rows", "width"];
@@ -56,6 +57,7 @@ pub struct Unembedding {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Unembedding {
     const BASE: Self = Unembedding { rows: 1, width: 1 };
     const REQUIRED: &'static [&'static str] = &["rows", "width"];

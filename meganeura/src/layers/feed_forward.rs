@@ -17,6 +17,7 @@ pub struct SwiGlu {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for SwiGlu {
     const BASE: Self = SwiGlu { hidden: 1 };
     const REQUIRED: &'static [&'static str] = &["hidden"];

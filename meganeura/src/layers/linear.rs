@@ -19,6 +19,7 @@ pub struct Linear {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Linear {
     const BASE: Self = Linear { out: 1, bias: true };
     const REQUIRED: &'static [&'static str] = &["out"];

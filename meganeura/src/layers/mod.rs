@@ -5,6 +5,7 @@
 //! their equals.
 
 mod activation;
+mod attention;
 mod combine;
 mod embedding;
 mod feed_forward;
@@ -13,6 +14,7 @@ mod norm;
 mod reshape;
 
 pub use activation::{Gelu, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Tanh};
+pub use attention::{Rope, SelfAttention};
 pub use combine::{Add, Multiply, PreNorm};
 pub use embedding::{Embedding, Unembedding};
 pub use feed_forward::SwiGlu;

@@ -44,11 +44,13 @@ mod build;
 mod compose;
 mod opaque;
 mod run;
+mod summary;
 
 pub use opaque::Make;
 pub use run::{Flow, Run};
+pub use summary::{Row, Summary};
 
-use crate::ir::{Graph, Tensor};
+use crate::ir::{Graph, GraphError, Tensor};
 use crate::walk::{Carry, Shapes, TensorSpec, Value};
 
 /// What `#[layer(setting = value)]` sets: the configuration of a layer.
@@ -65,6 +67,11 @@ pub trait Settings: Copy + 'static {
     const BASE: Self;
     /// The settings that somebody must set.
     const REQUIRED: &'static [&'static str] = &[];
+
+    #[doc(hidden)]
+    fn copied(&self) -> Option<Self> {
+        Some(*self)
+    }
 }
 
 /// The configuration type of a layer.
@@ -114,6 +121,11 @@ pub trait Layer: 'static {
     /// The names of what is put out, where they have names.
     fn output_names(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// The name of the layer's type.
+    fn kind(&self) -> &'static str {
+        std::any::type_name::<Self>()
     }
 
     /// Builds the layer's part of the graph.
@@ -226,6 +238,44 @@ pub trait Model: Layer + Sized {
     fn build<'g>(&self, graph: &'g Graph, dims: &[(&str, usize)]) -> Vec<Tensor<'g>> {
         build::build(self, graph, dims)
     }
+
+    /// A table of all layers, what they put out, and how many parameters they have:
+    ///
+    /// ```
+    /// # use meganeura::prelude::*;
+    /// # #[derive(Model)]
+    /// # #[model(input(pixels: [batch, 64]), output = [batch, 10])]
+    /// # struct Digits {
+    /// #     #[layer(out = 128)]
+    /// #     hidden: (Linear, Relu),
+    /// #     #[layer(out = 10)]
+    /// #     scores: Linear,
+    /// # }
+    /// let summary = Digits::new().summary(&[("batch", 32)]).unwrap();
+    /// assert_eq!(summary.parameters(), 9610);
+    /// assert_eq!(
+    ///     summary.to_string(),
+    ///     "\
+    /// layer       type            puts out   parameters  bytes
+    /// hidden      (Linear, Relu)  [32, 128]        8320  33280
+    ///   hidden.0  Linear          [32, 128]        8320  33280
+    ///   hidden.1  Relu            [32, 128]           0      0
+    /// scores      Linear          [32, 10]         1290   5160
+    /// total                                        9610  38440
+    /// "
+    /// );
+    /// ```
+    ///
+    /// # Errors
+    /// All that goes wrong when the graph is built.
+    fn summary(&self, dims: &[(&str, usize)]) -> Result<Summary, Vec<GraphError>> {
+        let graph = Graph::new();
+        self.build(&graph, dims);
+        match graph.errors() {
+            errors if errors.is_empty() => Ok(Summary::new(&graph)),
+            errors => Err(errors),
+        }
+    }
 }
 
 /// Parameters of another layer may serve this one: `#[layer(tie(embed))]`.
@@ -260,6 +310,7 @@ pub struct Repetition<T> {
     pub each: T,
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Settings> Settings for Repetition<T> {
     const BASE: Self = Repetition {
         count: 0,
@@ -268,6 +319,7 @@ impl<T: Settings> Settings for Repetition<T> {
     const REQUIRED: &'static [&'static str] = T::REQUIRED;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Settings> Settings for Option<T> {
     const BASE: Self = Some(T::BASE);
     const REQUIRED: &'static [&'static str] = T::REQUIRED;

@@ -2,7 +2,7 @@
 
 use super::{Layer, Settings};
 use crate::ir::{Graph, Tensor};
-use crate::walk::carry::Unknown;
+use crate::walk::carry::{Rule, Walk, stopped};
 use crate::walk::{Carry, Shapes, Value};
 
 /// How a `Box<dyn Layer>` is made.
@@ -30,6 +30,7 @@ pub struct Make {
     pub make: fn() -> Box<dyn Layer>,
 }
 
+#[diagnostic::do_not_recommend]
 impl Settings for Make {
     const BASE: Self = Make {
         // No layers at all: what comes in goes out.
@@ -38,11 +39,18 @@ impl Settings for Make {
     const REQUIRED: &'static [&'static str] = &["make"];
 }
 
+impl<C: Value<Of = Make>, I: Carry> Walk<C, I> for Box<dyn Layer> {
+    const OUT: Shapes = match stopped(C::MISSING, usize::MAX, &I::SHAPES) {
+        Some(stopped) => stopped,
+        None => Shapes::UNKNOWN,
+    };
+}
+
 /// A layer of any type. What it puts out is known when the graph is built.
 #[diagnostic::do_not_recommend]
 impl Layer for Box<dyn Layer> {
     type Config = Make;
-    type Rule<C: Value<Of = Make>, I: Carry> = Unknown;
+    type Rule<C: Value<Of = Make>, I: Carry> = Rule<Self, C, I>;
 
     fn from_config(config: Make) -> Self {
         (config.make)()

@@ -233,7 +233,8 @@ impl<'g> Run<'g> {
             .iter()
             .flat_map(|source| source.tensors.clone())
             .collect();
-        let made = flow(layer.forward(self.graph.0, &inputs));
+        let build = || layer.forward(self.graph.0, &inputs);
+        let made = flow(self.graph.0.layer(layer.kind(), build));
         match made.broken() {
             Some(broken) => broken,
             None => self.as_ruled(made, &rule),

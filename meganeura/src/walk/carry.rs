@@ -299,7 +299,7 @@ pub const fn report_output(model: &str, shapes: &Shapes) {
 /// If there is a problem: that is how a constant reports.
 #[track_caller]
 pub const fn report_model(model: &str, missing: &str, shapes: &Shapes) {
-    let message = super::Message::new("model ").code(model);
+    let message = super::Message::EMPTY.code(model);
     if !missing.is_empty() {
         let message = message.text(" needs ").code(missing).text(": write `");
         panic!("{}", message.text(missing).text(": ...`").as_str());
