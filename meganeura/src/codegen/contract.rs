@@ -143,7 +143,7 @@ impl Lowering<'_> {
                 ("after", after.text()),
             ],
         );
-        self.emit("", source, &memory, groups_per_batch * batches)
+        self.emit_lifted(&source, &memory, groups_per_batch * batches)
     }
 }
 

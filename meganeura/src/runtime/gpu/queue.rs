@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use super::context::Context;
 use super::error::GpuError;
-use super::hazard::{self, Access, Region};
+use super::hazard::{self, Access};
 use super::pipeline::{Arguments, Binding, Bound, Pipeline};
 use blade_graphics as blade;
 use std::collections::VecDeque;

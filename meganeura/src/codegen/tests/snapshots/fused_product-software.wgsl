@@ -1,4 +1,5 @@
 // fused product, [10, 1, 1] workgroups
+var<uniform> arguments: array<vec4<u32>, 8>;
 // A matrix product for devices without fast workgroup memory: each invocation keeps a tile
 // of the result in registers and adds one outer product per step of k.
 var<storage, read> b0: array<f32>;
@@ -26,21 +27,21 @@ fn main(
     let i1 = batch % 2u;
     let i0 = batch / 2u;
     let m0 = min(tile_row * 8u + 0u, 17u);
-    let la0_0 = i0 * 410u + i1 * 36900u + m0 * 2050u;
+    let la0_0 = i0 * arguments[0].x + i1 * arguments[0].y + m0 * arguments[0].z;
     let m1 = min(tile_row * 8u + 1u, 17u);
-    let la0_1 = i0 * 410u + i1 * 36900u + m1 * 2050u;
+    let la0_1 = i0 * arguments[0].x + i1 * arguments[0].y + m1 * arguments[0].z;
     let m2 = min(tile_row * 8u + 2u, 17u);
-    let la0_2 = i0 * 410u + i1 * 36900u + m2 * 2050u;
+    let la0_2 = i0 * arguments[0].x + i1 * arguments[0].y + m2 * arguments[0].z;
     let m3 = min(tile_row * 8u + 3u, 17u);
-    let la0_3 = i0 * 410u + i1 * 36900u + m3 * 2050u;
+    let la0_3 = i0 * arguments[0].x + i1 * arguments[0].y + m3 * arguments[0].z;
     let m4 = min(tile_row * 8u + 4u, 17u);
-    let la0_4 = i0 * 410u + i1 * 36900u + m4 * 2050u;
+    let la0_4 = i0 * arguments[0].x + i1 * arguments[0].y + m4 * arguments[0].z;
     let m5 = min(tile_row * 8u + 5u, 17u);
-    let la0_5 = i0 * 410u + i1 * 36900u + m5 * 2050u;
+    let la0_5 = i0 * arguments[0].x + i1 * arguments[0].y + m5 * arguments[0].z;
     let m6 = min(tile_row * 8u + 6u, 17u);
-    let la0_6 = i0 * 410u + i1 * 36900u + m6 * 2050u;
+    let la0_6 = i0 * arguments[0].x + i1 * arguments[0].y + m6 * arguments[0].z;
     let m7 = min(tile_row * 8u + 7u, 17u);
-    let la0_7 = i0 * 410u + i1 * 36900u + m7 * 2050u;
+    let la0_7 = i0 * arguments[0].x + i1 * arguments[0].y + m7 * arguments[0].z;
     let q0 = min(tile_column * 2u + 0u, 2u);
     let c0 = min(vec4<u32>(q0 * 4u) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(9u));
     let q1 = min(tile_column * 2u + 1u, 2u);
@@ -61,14 +62,14 @@ fn main(
     var sum6_1 = vec4<f32>();
     var sum7_0 = vec4<f32>();
     var sum7_1 = vec4<f32>();
-    let k_end = 410u;
+    let k_end = arguments[0].x;
     for (var k = 0u; k < k_end; k += 1u) {
-        let wa0_0 = i0 * 4100u + i1 * 20500u + k * 10u;
-        let wr1_0 = b2[i0 * 410u + k];
+        let wa0_0 = i0 * arguments[0].w + i1 * arguments[1].x + k * 10u;
+        let wr1_0 = b2[i0 * arguments[0].x + k];
         let wv0_0 = vec4<f32>(b1[wa0_0 + c0.x], b1[wa0_0 + c0.y], b1[wa0_0 + c0.z], b1[wa0_0 + c0.w]);
         let wv2_0 = wv0_0 * vec4<f32>(wr1_0);
-        let wa0_1 = i0 * 4100u + i1 * 20500u + k * 10u;
-        let wr1_1 = b2[i0 * 410u + k];
+        let wa0_1 = i0 * arguments[0].w + i1 * arguments[1].x + k * 10u;
+        let wr1_1 = b2[i0 * arguments[0].x + k];
         let wv0_1 = vec4<f32>(b1[wa0_1 + c1.x], b1[wa0_1 + c1.y], b1[wa0_1 + c1.z], b1[wa0_1 + c1.w]);
         let wv2_1 = wv0_1 * vec4<f32>(wr1_1);
         let lv0_0 = b0[la0_0 + k];
@@ -113,7 +114,7 @@ fn main(
             let ev0 = sum0_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -130,7 +131,7 @@ fn main(
             let ev0 = sum0_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -147,7 +148,7 @@ fn main(
             let ev0 = sum1_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -164,7 +165,7 @@ fn main(
             let ev0 = sum1_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -181,7 +182,7 @@ fn main(
             let ev0 = sum2_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -198,7 +199,7 @@ fn main(
             let ev0 = sum2_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -215,7 +216,7 @@ fn main(
             let ev0 = sum3_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -232,7 +233,7 @@ fn main(
             let ev0 = sum3_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -249,7 +250,7 @@ fn main(
             let ev0 = sum4_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -266,7 +267,7 @@ fn main(
             let ev0 = sum4_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -283,7 +284,7 @@ fn main(
             let ev0 = sum5_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -300,7 +301,7 @@ fn main(
             let ev0 = sum5_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -317,7 +318,7 @@ fn main(
             let ev0 = sum6_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -334,7 +335,7 @@ fn main(
             let ev0 = sum6_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -351,7 +352,7 @@ fn main(
             let ev0 = sum7_0;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -368,7 +369,7 @@ fn main(
             let ev0 = sum7_1;
             {
                 let w = ev0;
-                let at = i0 * 360u + i1 * 180u + m * 10u;
+                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }

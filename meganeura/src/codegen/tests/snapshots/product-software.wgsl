@@ -1,4 +1,5 @@
 // product, [34, 1, 1] workgroups
+var<uniform> arguments: array<vec4<u32>, 8>;
 // A matrix product for devices without fast workgroup memory: each invocation keeps a tile
 // of the result in registers and adds one outer product per step of k.
 var<storage, read> b0: array<f32>;
@@ -11,29 +12,29 @@ fn main(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let work = group.x + group.y * groups.x;
-    let batch = work / 34u;
-    let place = work % 34u;
+    let batch = work / arguments[0].x;
+    let place = work % arguments[0].x;
     let tile_column = (place % 2u) * 8u + lane % 8u;
     let tile_row = (place / 2u) * 1u + lane / 8u;
     if batch >= 1u || tile_column >= 9u || tile_row >= 17u {
         return;
     }
-    let m0 = min(tile_row * 8u + 0u, 129u);
-    let la0_0 = m0 * 40u;
-    let m1 = min(tile_row * 8u + 1u, 129u);
-    let la0_1 = m1 * 40u;
-    let m2 = min(tile_row * 8u + 2u, 129u);
-    let la0_2 = m2 * 40u;
-    let m3 = min(tile_row * 8u + 3u, 129u);
-    let la0_3 = m3 * 40u;
-    let m4 = min(tile_row * 8u + 4u, 129u);
-    let la0_4 = m4 * 40u;
-    let m5 = min(tile_row * 8u + 5u, 129u);
-    let la0_5 = m5 * 40u;
-    let m6 = min(tile_row * 8u + 6u, 129u);
-    let la0_6 = m6 * 40u;
-    let m7 = min(tile_row * 8u + 7u, 129u);
-    let la0_7 = m7 * 40u;
+    let m0 = min(tile_row * 8u + 0u, arguments[0].y);
+    let la0_0 = m0 * arguments[0].z;
+    let m1 = min(tile_row * 8u + 1u, arguments[0].y);
+    let la0_1 = m1 * arguments[0].z;
+    let m2 = min(tile_row * 8u + 2u, arguments[0].y);
+    let la0_2 = m2 * arguments[0].z;
+    let m3 = min(tile_row * 8u + 3u, arguments[0].y);
+    let la0_3 = m3 * arguments[0].z;
+    let m4 = min(tile_row * 8u + 4u, arguments[0].y);
+    let la0_4 = m4 * arguments[0].z;
+    let m5 = min(tile_row * 8u + 5u, arguments[0].y);
+    let la0_5 = m5 * arguments[0].z;
+    let m6 = min(tile_row * 8u + 6u, arguments[0].y);
+    let la0_6 = m6 * arguments[0].z;
+    let m7 = min(tile_row * 8u + 7u, arguments[0].y);
+    let la0_7 = m7 * arguments[0].z;
     let q0 = tile_column * 2u + 0u;
     let c0 = vec4<u32>(q0 * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
     let q1 = tile_column * 2u + 1u;
@@ -54,7 +55,7 @@ fn main(
     var sum6_1 = vec4<f32>();
     var sum7_0 = vec4<f32>();
     var sum7_1 = vec4<f32>();
-    let k_end = 40u;
+    let k_end = arguments[0].z;
     for (var k = 0u; k < k_end; k += 1u) {
         let wa0_0 = k * 18u;
         let wv0_0 = b1[wa0_0 + q0];
@@ -88,7 +89,7 @@ fn main(
     {
         let m = tile_row * 8u + 0u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum0_0;
@@ -98,7 +99,7 @@ fn main(
     {
         let m = tile_row * 8u + 0u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum0_1;
@@ -108,7 +109,7 @@ fn main(
     {
         let m = tile_row * 8u + 1u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum1_0;
@@ -118,7 +119,7 @@ fn main(
     {
         let m = tile_row * 8u + 1u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum1_1;
@@ -128,7 +129,7 @@ fn main(
     {
         let m = tile_row * 8u + 2u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum2_0;
@@ -138,7 +139,7 @@ fn main(
     {
         let m = tile_row * 8u + 2u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum2_1;
@@ -148,7 +149,7 @@ fn main(
     {
         let m = tile_row * 8u + 3u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum3_0;
@@ -158,7 +159,7 @@ fn main(
     {
         let m = tile_row * 8u + 3u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum3_1;
@@ -168,7 +169,7 @@ fn main(
     {
         let m = tile_row * 8u + 4u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum4_0;
@@ -178,7 +179,7 @@ fn main(
     {
         let m = tile_row * 8u + 4u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum4_1;
@@ -188,7 +189,7 @@ fn main(
     {
         let m = tile_row * 8u + 5u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum5_0;
@@ -198,7 +199,7 @@ fn main(
     {
         let m = tile_row * 8u + 5u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum5_1;
@@ -208,7 +209,7 @@ fn main(
     {
         let m = tile_row * 8u + 6u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum6_0;
@@ -218,7 +219,7 @@ fn main(
     {
         let m = tile_row * 8u + 6u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum6_1;
@@ -228,7 +229,7 @@ fn main(
     {
         let m = tile_row * 8u + 7u;
         let g = tile_column * 2u + 0u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum7_0;
@@ -238,7 +239,7 @@ fn main(
     {
         let m = tile_row * 8u + 7u;
         let g = tile_column * 2u + 1u;
-        if m < 130u && g < 18u {
+        if m < arguments[0].w && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum7_1;
