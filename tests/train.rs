@@ -174,13 +174,7 @@ fn adamw() -> AdamW {
 fn trains_like_pytorch(device: &Device) {
     let sgd = || Sgd::new(0.1).momentum(0.9);
     ten_steps(layer_norm_mlp(), "layer_norm_mlp", "sgd", sgd(), device);
-    ten_steps(
-        layer_norm_mlp(),
-        "layer_norm_mlp",
-        "adamw",
-        adamw(),
-        device,
-    );
+    ten_steps(layer_norm_mlp(), "layer_norm_mlp", "adamw", adamw(), device);
     ten_steps(RmsNormMlp::new(), "rms_norm_mlp", "sgd", sgd(), device);
     ten_steps(RmsNormMlp::new(), "rms_norm_mlp", "adamw", adamw(), device);
 }

@@ -1,7 +1,7 @@
 //! What generated code refers to. Nothing here is for use by hand, and all of it may change.
 
-pub use crate::ir::{DType, Graph, Tensor};
-pub use crate::model::{Flow, Layer, Model, Repetition, Run, Settings, Tie};
+pub use crate::ir::{DType, Graph, Init, Tensor, Treatment};
+pub use crate::model::{Flow, Layer, Model, Part, Repetition, Run, Settings, Tie};
 pub use crate::walk::carry::{
     At, Base, Carry, Field, Input, Joined, Named, Output, Pick, Pieces, Rule, Set, Standalone, Sum,
     Unknown, Value, Walk, after, first_missing, report, report_model, report_output, stopped,
@@ -9,10 +9,11 @@ pub use crate::walk::carry::{
 };
 pub use crate::walk::{Dim, Dims, Entry, Shapes, TensorSpec};
 pub use std::option::Option;
+pub use std::string::String;
 pub use std::vec::Vec;
 
-/// The configuration of a layer.
-pub type ConfigOf<L> = <L as Layer>::Config;
+/// The configuration of a part.
+pub type ConfigOf<L> = <L as Part>::Config;
 
 /// A generic model, checked once its parameters are known.
 pub trait Checked {
@@ -59,6 +60,17 @@ pub fn entered(inputs: &Shapes, declared: &[TensorSpec]) -> Shapes {
         entry.inputs
     } else {
         Shapes::UNKNOWN
+    }
+}
+
+/// The size that a name of `config` stands for: the one that the description keeps, else one that was
+/// given, else itself.
+#[must_use]
+pub fn size(name: &'static str, kept: Option<usize>, given: &[(&str, usize)]) -> Dim {
+    let given = given.iter().find(|(known, _)| *known == name);
+    match kept.or(given.map(|(_, size)| *size)) {
+        Some(size) => Dim::of(size),
+        None => Dim::free(name),
     }
 }
 

@@ -42,7 +42,6 @@ fn layer(model: &Model<'_>) -> TokenStream {
     quote! {
         #config
         #constructors
-        #[diagnostic::do_not_recommend]
         impl #generics #private::Layer for #this #clause {
             type Config = #config_ty;
             type Rule<__C: #private::Value<Of = #config_ty>, __I: #private::Carry> = #private::Unknown;

@@ -1,6 +1,6 @@
 //! The words and settings of `#[layer(...)]`.
 
-use super::{arguments, list, spec};
+use super::{arguments, expression, list, spec};
 use crate::ast::{LayerAttributes, Setting, Source};
 use crate::context::Context;
 use crate::nearest::nearest;
@@ -8,7 +8,7 @@ use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, Ident, Token, parenthesized, token};
+use syn::{Attribute, Ident, Token, parenthesized, token};
 
 /// The words and how each is written.
 const WORDS: [(&str, &str); 11] = [
@@ -75,7 +75,7 @@ fn base(context: &Context, input: ParseStream, into: &mut LayerAttributes) -> sy
             "there is already a configuration to start from",
         );
     }
-    into.base = Some(input.parse()?);
+    into.base = Some(expression::parse(input)?);
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn setting(
         let message = format!("`{name}` needs a value: write `{name} = ...`");
         return Err(syn::Error::new(name.span(), message));
     }
-    let value: Expr = input.parse()?;
+    let value = expression::parse(input)?;
     if into.settings.iter().any(|setting| setting.name == name) {
         context.error(name.span(), format!("`{name}` is set twice"));
         return Ok(());
@@ -137,15 +137,15 @@ fn word(
             twice.set(&mut into.add, (word.clone(), sources));
         }
         "repeat" => {
-            let count = argument(&word, input, example, |input| input.parse())?;
+            let count = argument(&word, input, example, expression::parse)?;
             twice.set(&mut into.repeat, (word.clone(), count));
         }
         "when" => {
-            let condition = argument(&word, input, example, |input| input.parse())?;
+            let condition = argument(&word, input, example, expression::parse)?;
             twice.set(&mut into.when, (word.clone(), condition));
         }
         "init" => {
-            let init = argument(&word, input, example, |input| input.parse())?;
+            let init = argument(&word, input, example, expression::parse)?;
             twice.set(&mut into.init, (word.clone(), init));
         }
         "tie" => {

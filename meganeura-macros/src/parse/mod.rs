@@ -1,5 +1,6 @@
 //! Reading attributes. Nothing here gives up early: what cannot be read is reported and left out.
 
+mod expression;
 mod field;
 mod list;
 mod spec;

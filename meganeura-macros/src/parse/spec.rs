@@ -1,6 +1,6 @@
 //! What is said of tensors: sources, dims, dtypes.
 
-use super::list;
+use super::{expression, list};
 use crate::ast::{Input, NamedOutput, Pick, Source, Spec};
 use crate::context::Context;
 use syn::ext::IdentExt;
@@ -72,7 +72,7 @@ fn dims(context: &Context, input: ParseStream) -> syn::Result<Vec<Expr>> {
     bracketed!(content in input);
     let mut dims = Vec::new();
     list::items(context, &content, &mut |input| {
-        dims.push(input.parse()?);
+        dims.push(expression::parse(input)?);
         Ok(())
     });
     Ok(dims)

@@ -1,6 +1,6 @@
 //! The words of `#[model(...)]`.
 
-use super::{list, spec};
+use super::{expression, list, spec};
 use crate::ast::{Config, ConfigName, ModelAttributes, Outputs};
 use crate::context::Context;
 use crate::nearest::nearest;
@@ -134,7 +134,7 @@ fn config_name(input: ParseStream) -> syn::Result<ConfigName> {
     input.parse::<Token![:]>()?;
     let ty = input.parse()?;
     let default = match input.parse::<Option<Token![=]>>()? {
-        Some(_) => Some(input.parse()?),
+        Some(_) => Some(expression::parse(input)?),
         None => None,
     };
     Ok(ConfigName { name, ty, default })

@@ -1,7 +1,7 @@
 //! What the grammar alone does not find: names that lead nowhere, words that do not go together, types
 //! that are plainly no layers.
 
-pub mod dims;
+mod dims;
 mod names;
 mod types;
 

@@ -372,13 +372,11 @@ impl Rows<'_> {
     fn store_stage(&self, store: &Store, wanted: &[bool]) -> u32 {
         let program = &self.kernel.body.program;
         let mut stage = self.writer.stage(store.value);
-        for user in 0..wanted.len() {
-            let target = match &program.instructions[user] {
-                Instruction::Reduce(_, operand) if wanted[user] => *operand,
-                _ => continue,
-            };
-            if self.reads_place(target, store) {
-                stage = stage.max(self.writer.stage(target));
+        for (instruction, wanted) in program.instructions.iter().zip(wanted) {
+            if let (Instruction::Reduce(_, operand), true) = (instruction, wanted)
+                && self.reads_place(*operand, store)
+            {
+                stage = stage.max(self.writer.stage(*operand));
             }
         }
         for other in &self.kernel.body.stores {

@@ -3,7 +3,8 @@ use std::fmt;
 
 use rustc_hash::FxHashMap;
 
-use super::{Attributes, DType, Init, Lowering, Op, OpDef, Shape, TensorType};
+use super::treatment::Current;
+use super::{Attributes, DType, Init, Lowering, Op, OpDef, Shape, TensorType, Treatment};
 
 /// The place of a node in its graph's arena. Operands come before their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,6 +122,8 @@ struct Inner {
     errors: Vec<GraphError>,
     scopes: Vec<String>,
     current: u32,
+    treatment: Current,
+    recomputed: Vec<u32>,
 }
 
 impl Graph {
@@ -205,6 +208,24 @@ impl Graph {
         self.in_scope(scope, build)
     }
 
+    /// Run `build`, which builds the layer at the current path, so that its parameters are
+    /// treated as said.
+    pub fn treated<R>(&self, treatment: &Treatment, build: impl FnOnce() -> R) -> R {
+        let path = self.path();
+        let inside = self.inner.borrow().treatment.inside(&path, treatment);
+        let outer = std::mem::replace(&mut self.inner.borrow_mut().treatment, inside);
+        // The scope was made before, so it is marked once more.
+        self.scope_of(path);
+        let result = build();
+        self.inner.borrow_mut().treatment = outer;
+        result
+    }
+
+    /// Whether the values of a scope that a [`Node`] names may be computed again instead of kept.
+    pub fn is_recomputed(&self, scope: u32) -> bool {
+        self.inner.borrow().recomputed.contains(&scope)
+    }
+
     /// Run `build` so that its nodes belong to the layer that `node` belongs to.
     pub fn in_scope_of<R>(&self, node: NodeId, build: impl FnOnce() -> R) -> R {
         let scope = self.inner.borrow().nodes[node.index()].scope;
@@ -227,7 +248,11 @@ impl Graph {
             inner.scopes.push(path);
             inner.scopes.len() - 1
         });
-        u32::try_from(index).expect("fewer than 2^32 layers")
+        let scope = u32::try_from(index).expect("fewer than 2^32 layers");
+        if inner.treatment.recomputed && !inner.recomputed.contains(&scope) {
+            inner.recomputed.push(scope);
+        }
+        scope
     }
 
     /// The path of the layer being built.
@@ -381,6 +406,18 @@ impl Graph {
         kind: VariableKind,
     ) -> Tensor<'_> {
         let name = self.join(name);
+        if let Some(shared) = self.shared(&name, &shape) {
+            return shared;
+        }
+        let (init, kind) = {
+            let treatment = &self.inner.borrow().treatment;
+            let kind = if treatment.frozen() {
+                VariableKind::State
+            } else {
+                kind
+            };
+            (treatment.init(shape.rank(), init), kind)
+        };
         if self
             .inner
             .borrow()
@@ -414,6 +451,25 @@ impl Graph {
         tensor
     }
 
+    /// The variable that a tied layer uses instead of one of its own.
+    fn shared(&self, name: &str, shape: &Shape) -> Option<Tensor<'_>> {
+        let inner = self.inner.borrow();
+        let source = inner.treatment.shared(name)?;
+        let (variable, id) = inner
+            .variables
+            .iter()
+            .find(|(known, _)| known.name == source)?;
+        if variable.shape == *shape {
+            return Some(Tensor {
+                graph: self,
+                id: *id,
+            });
+        }
+        let message = format!("shares `{source}` of {}, but needs {shape}", variable.shape);
+        drop(inner);
+        Some(self.fail(message))
+    }
+
     /// A graph that declares the same inputs, variables and bounds and holds nothing else
     /// yet, with the leaves in this graph and their images: where rewriting passes start.
     pub fn successor(&self) -> (Graph, Vec<(NodeId, NodeId)>) {
@@ -424,6 +480,7 @@ impl Graph {
             let mut new = result.inner.borrow_mut();
             new.scopes = old.scopes.clone();
             new.bounds = old.bounds.clone();
+            new.recomputed = old.recomputed.clone();
             let leaves = old.inputs.iter().map(|(_, id)| *id);
             for id in leaves.chain(old.variables.iter().map(|(_, id)| *id)) {
                 let node = &old.nodes[id.index()];

@@ -13,6 +13,7 @@ pub mod random;
 mod scalar;
 mod shape;
 mod text;
+mod treatment;
 
 pub use array::Array;
 pub use dtype::DType;
@@ -24,3 +25,4 @@ pub use op::{
 };
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
+pub use treatment::Treatment;

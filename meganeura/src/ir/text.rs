@@ -45,14 +45,29 @@ impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = self.nodes();
         for (index, node) in nodes.iter().enumerate() {
-            let mut arguments: Vec<String> =
-                node.inputs.iter().map(|input| format!("%{}", input.index())).collect();
+            let mut arguments: Vec<String> = node
+                .inputs
+                .iter()
+                .map(|input| format!("%{}", input.index()))
+                .collect();
             let attributes = node.op.attributes.to_string();
             let operands = arguments.join(", ");
-            arguments = [operands, attributes].into_iter().filter(|part| !part.is_empty()).collect();
+            arguments = [operands, attributes]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect();
             let (name, scope) = (node.op.def.name, self.scope_path(node.scope));
-            let place = if scope.is_empty() { String::new() } else { format!("  # {scope}") };
-            writeln!(f, "%{index} = {name}({}) : {}{place}", arguments.join("; "), node.ty)?;
+            let place = if scope.is_empty() {
+                String::new()
+            } else {
+                format!("  # {scope}")
+            };
+            writeln!(
+                f,
+                "%{index} = {name}({}) : {}{place}",
+                arguments.join("; "),
+                node.ty
+            )?;
         }
         for (name, id) in self.outputs() {
             writeln!(f, "{name} = %{}", id.index())?;
@@ -77,8 +92,16 @@ impl Graph {
             if !path.is_empty() {
                 let _ = writeln!(text, "  subgraph cluster_{scope} {{ label={path:?};");
             }
-            for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.scope == scope) {
-                let _ = writeln!(text, "    n{index} [label={:?}];", format!("{}\n{}", label(node), node.ty));
+            for (index, node) in nodes
+                .iter()
+                .enumerate()
+                .filter(|(_, node)| node.scope == scope)
+            {
+                let _ = writeln!(
+                    text,
+                    "    n{index} [label={:?}];",
+                    format!("{}\n{}", label(node), node.ty)
+                );
             }
             if !path.is_empty() {
                 text.push_str("  }\n");
@@ -121,7 +144,11 @@ mod tests {
         });
         graph.output("y", y);
         let dot = graph.to_dot();
-        for part in ["label=\"hidden\"", "\"hidden.weight :=\" [style=dashed]", "\"y\" [style=bold]"] {
+        for part in [
+            "label=\"hidden\"",
+            "\"hidden.weight :=\" [style=dashed]",
+            "\"y\" [style=bold]",
+        ] {
             assert!(dot.contains(part), "{dot}");
         }
     }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use super::{Executor, RunError};
+use super::{Executor, RunError, cpu::CpuExecutor};
 
 /// Where a session runs, and why there.
 ///
@@ -26,18 +26,29 @@ enum Kind {
 impl Device {
     /// The processor, with one thread for each core.
     pub fn cpu() -> Device {
-        Device { kind: Kind::Cpu { threads: None }, reason: "asked for".to_owned() }
+        Device {
+            kind: Kind::Cpu { threads: None },
+            reason: "asked for".to_owned(),
+        }
     }
 
     /// The processor, with this many threads (the caller's among them).
     pub fn cpu_with_threads(threads: NonZeroUsize) -> Device {
-        Device { kind: Kind::Cpu { threads: Some(threads) }, reason: "asked for".to_owned() }
+        Device {
+            kind: Kind::Cpu {
+                threads: Some(threads),
+            },
+            reason: "asked for".to_owned(),
+        }
     }
 
     /// The best GPU that Vulkan or Metal offers, a software driver if there is nothing else.
     /// Whether there is one shows when a session is made on it.
     pub fn gpu() -> Device {
-        Device { kind: Kind::Gpu, reason: "asked for".to_owned() }
+        Device {
+            kind: Kind::Gpu,
+            reason: "asked for".to_owned(),
+        }
     }
 
     /// A real GPU if there is one, else the processor.
@@ -86,7 +97,7 @@ impl Device {
     /// When it is not there.
     pub fn executor(&self) -> Result<Box<dyn Executor>, RunError> {
         match self.kind {
-            Kind::Cpu { threads } => Ok(Box::new(super::cpu::CpuExecutor::new(threads))),
+            Kind::Cpu { threads } => Ok(Box::new(CpuExecutor::new(threads))),
             Kind::Gpu => gpu_executor(),
         }
     }
@@ -124,5 +135,7 @@ fn gpu_executor() -> Result<Box<dyn Executor>, RunError> {
 
 #[cfg(not(feature = "gpu"))]
 fn gpu_executor() -> Result<Box<dyn Executor>, RunError> {
-    Err(RunError::Unavailable("this program was built without the feature `gpu`".to_owned()))
+    Err(RunError::Unavailable(
+        "this program was built without the feature `gpu`".to_owned(),
+    ))
 }

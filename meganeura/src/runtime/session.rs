@@ -271,13 +271,25 @@ impl Session {
                 Role::Variable(variable) => self.variables[&plan.variables[*variable].name].memory,
                 Role::Input(_) | Role::Output(_) => self.executor.allocate(buffer.elements)?,
             };
-            bindings.push(Binding { buffer: BufferId(index as u32), memory });
-            let named =
-                |name: &String| Named { name: name.clone(), memory, elements: buffer.elements, dtype: buffer.dtype };
+            bindings.push(Binding {
+                buffer: BufferId(index as u32),
+                memory,
+            });
+            let named = |name: &String| Named {
+                name: name.clone(),
+                memory,
+                elements: buffer.elements,
+                dtype: buffer.dtype,
+            };
             match &buffer.role {
                 Role::Input(name) => inputs.push(Given {
                     named: named(name),
-                    bounds: plan.bounds.iter().filter(|bound| bound.input == *name).cloned().collect(),
+                    bounds: plan
+                        .bounds
+                        .iter()
+                        .filter(|bound| bound.input == *name)
+                        .cloned()
+                        .collect(),
                     given: false,
                 }),
                 Role::Output(name) => outputs.push(named(name)),
@@ -285,7 +297,13 @@ impl Session {
             }
         }
         let program = self.executor.load(&plan, &bindings)?;
-        self.steps.push(Step { plan, report, program, inputs, outputs });
+        self.steps.push(Step {
+            plan,
+            report,
+            program,
+            inputs,
+            outputs,
+        });
         Ok(StepId(self.steps.len() - 1))
     }
 
@@ -302,9 +320,17 @@ impl Session {
                 continue;
             }
             let memory = self.executor.allocate(variable.shape.elements())?;
-            let values = variable.init.values(&variable.shape, self.seed, &variable.name);
+            let values = variable
+                .init
+                .values(&variable.shape, self.seed, &variable.name);
             self.executor.write(memory, bytemuck::cast_slice(&values))?;
-            self.variables.insert(variable.name.clone(), Held { variable: variable.clone(), memory });
+            self.variables.insert(
+                variable.name.clone(),
+                Held {
+                    variable: variable.clone(),
+                    memory,
+                },
+            );
         }
         Ok(())
     }
@@ -333,8 +359,15 @@ impl Session {
         let elements = elements.into();
         let inputs = &mut self.steps[step.0].inputs;
         let Some(position) = inputs.iter().position(|input| input.named.name == name) else {
-            let known = inputs.iter().map(|input| input.named.name.clone()).collect();
-            return Err(SessionError::Unknown { what: "input", name: name.to_owned(), known });
+            let known = inputs
+                .iter()
+                .map(|input| input.named.name.clone())
+                .collect();
+            return Err(SessionError::Unknown {
+                what: "input",
+                name: name.to_owned(),
+                known,
+            });
         };
         let input = &mut inputs[position];
         let expected = &input.named;
@@ -368,7 +401,10 @@ impl Session {
 
     /// Whether a step takes an input of this name.
     pub fn has_input(&self, step: StepId, name: &str) -> bool {
-        self.steps[step.0].inputs.iter().any(|input| input.named.name == name)
+        self.steps[step.0]
+            .inputs
+            .iter()
+            .any(|input| input.named.name == name)
     }
 
     /// Run a step once.
@@ -391,7 +427,11 @@ impl Session {
         let outputs = &self.steps[step.0].outputs;
         let Some(output) = outputs.iter().find(|output| output.name == name) else {
             let known = outputs.iter().map(|output| output.name.clone()).collect();
-            return Err(SessionError::Unknown { what: "output", name: name.to_owned(), known });
+            return Err(SessionError::Unknown {
+                what: "output",
+                name: name.to_owned(),
+                known,
+            });
         };
         let mut raw = vec![0u32; output.elements];
         self.executor.read(output.memory, &mut raw)?;
@@ -413,7 +453,8 @@ impl Session {
     pub fn variable(&mut self, name: &str) -> Result<Vec<f32>, SessionError> {
         let held = self.held(name)?;
         let (memory, mut values) = (held.memory, vec![0f32; held.variable.shape.elements()]);
-        self.executor.read(memory, bytemuck::cast_slice_mut(&mut values))?;
+        self.executor
+            .read(memory, bytemuck::cast_slice_mut(&mut values))?;
         Ok(values)
     }
 
@@ -427,7 +468,11 @@ impl Session {
         if values.len() != held.variable.shape.elements() {
             return Err(SessionError::Values {
                 name: name.to_owned(),
-                expected: format!("{} f32 ({})", held.variable.shape.elements(), held.variable.shape),
+                expected: format!(
+                    "{} f32 ({})",
+                    held.variable.shape.elements(),
+                    held.variable.shape
+                ),
                 found: format!("{} f32", values.len()),
             });
         }
@@ -435,10 +480,12 @@ impl Session {
     }
 
     fn held(&self, name: &str) -> Result<&Held, SessionError> {
-        self.variables.get(name).ok_or_else(|| SessionError::Unknown {
-            what: "variable",
-            name: name.to_owned(),
-            known: self.variables.keys().cloned().collect(),
-        })
+        self.variables
+            .get(name)
+            .ok_or_else(|| SessionError::Unknown {
+                what: "variable",
+                name: name.to_owned(),
+                known: self.variables.keys().cloned().collect(),
+            })
     }
 }

@@ -6,11 +6,17 @@ use crate::ir::DType;
 use crate::walk::TensorSpec;
 
 /// The number of every free dim of a model's inputs, read off a batch.
-pub(super) fn free_dims(inputs: &[TensorSpec], batch: &Batch) -> Result<Vec<(&'static str, usize)>, TrainError> {
+pub(super) fn free_dims(
+    inputs: &[TensorSpec],
+    batch: &Batch,
+) -> Result<Vec<(&'static str, usize)>, TrainError> {
     let mut dims: Vec<(&'static str, usize)> = Vec::new();
     for input in inputs {
         let Some(field) = batch.get(input.name) else {
-            let fields: Vec<String> = batch.fields().map(|(name, _)| format!("`{name}`")).collect();
+            let fields: Vec<String> = batch
+                .fields()
+                .map(|(name, _)| format!("`{name}`"))
+                .collect();
             return Err(TrainError::Mismatch(format!(
                 "the model takes `{}`, the data set has {}: give a field that name with `Dataset::rename`",
                 input.name,

@@ -19,7 +19,12 @@ pub struct Fit {
 impl Fit {
     /// So many times through the data, 64 rows at a time, with progress on standard error.
     pub fn epochs(epochs: usize) -> Fit {
-        Fit { epochs, batch: 64, quiet: false, keep: None }
+        Fit {
+            epochs,
+            batch: 64,
+            quiet: false,
+            keep: None,
+        }
     }
 
     /// So many rows at a time.
@@ -29,12 +34,18 @@ impl Fit {
 
     /// Without progress.
     pub fn quiet(self) -> Fit {
-        Fit { quiet: true, ..self }
+        Fit {
+            quiet: true,
+            ..self
+        }
     }
 
     /// Write the parameters to this safetensors file at the end, also when interrupted.
     pub fn keep(self, file: impl Into<PathBuf>) -> Fit {
-        Fit { keep: Some(file.into()), ..self }
+        Fit {
+            keep: Some(file.into()),
+            ..self
+        }
     }
 }
 
@@ -54,7 +65,12 @@ pub struct Epoch {
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.duration.as_secs_f64();
-        write!(f, "loss {:.4}  {:.0} rows/s", self.loss, self.rows as f64 / seconds.max(1e-9))
+        write!(
+            f,
+            "loss {:.4}  {:.0} rows/s",
+            self.loss,
+            self.rows as f64 / seconds.max(1e-9)
+        )
     }
 }
 
@@ -101,8 +117,15 @@ impl<M: Model> Trainer<M> {
         history: &mut History,
     ) -> Result<Epoch, TrainError> {
         let begin = Instant::now();
-        let mut batches = data.batches(fit.batch)?.shuffled(self.seed(), self.next_epoch());
-        let progress = Progress::new(!fit.quiet, number, fit.epochs, data.rows().div_ceil(fit.batch));
+        let mut batches = data
+            .batches(fit.batch)?
+            .shuffled(self.seed(), self.next_epoch());
+        let progress = Progress::new(
+            !fit.quiet,
+            number,
+            fit.epochs,
+            data.rows().div_ceil(fit.batch),
+        );
         let (mut batch, mut sum, mut rows) = (Batch::default(), 0.0, 0);
         while !history.interrupted && batches.next_into(&mut batch) {
             let loss = self.step(&batch)?;
@@ -112,7 +135,12 @@ impl<M: Model> Trainer<M> {
             progress.step(loss);
             history.interrupted = interrupt::wanted();
         }
-        let epoch = Epoch { number, loss: sum / rows.max(1) as f64, rows, duration: begin.elapsed() };
+        let epoch = Epoch {
+            number,
+            loss: sum / rows.max(1) as f64,
+            rows,
+            duration: begin.elapsed(),
+        };
         progress.finish(&epoch, fit.epochs);
         Ok(epoch)
     }

@@ -18,13 +18,17 @@ impl Loss {
     pub fn cross_entropy(labels: &str) -> Loss {
         Loss {
             classes: true,
-            ..Loss::custom(&[(labels, DType::U32)], |_, outputs, targets| outputs[0].cross_entropy(targets[0]))
+            ..Loss::custom(&[(labels, DType::U32)], |_, outputs, targets| {
+                outputs[0].cross_entropy(targets[0])
+            })
         }
     }
 
     /// The mean of the squared differences of the first output and a float field.
     pub fn mean_squared_error(targets: &str) -> Loss {
-        Loss::custom(&[(targets, DType::F32)], |_, outputs, targets| outputs[0].mean_squared_error(targets[0]))
+        Loss::custom(&[(targets, DType::F32)], |_, outputs, targets| {
+            outputs[0].mean_squared_error(targets[0])
+        })
     }
 
     /// A loss of your own, from the fields it needs and a function of the model's outputs and
@@ -33,8 +37,15 @@ impl Loss {
         targets: &[(&str, DType)],
         build: impl for<'g> Fn(&'g Graph, &[Tensor<'g>], &[Tensor<'g>]) -> Tensor<'g> + 'static,
     ) -> Loss {
-        let targets = targets.iter().map(|(name, dtype)| ((*name).to_owned(), *dtype)).collect();
-        Loss { targets, build: Box::new(build), classes: false }
+        let targets = targets
+            .iter()
+            .map(|(name, dtype)| ((*name).to_owned(), *dtype))
+            .collect();
+        Loss {
+            targets,
+            build: Box::new(build),
+            classes: false,
+        }
     }
 
     /// The fields it needs.
@@ -47,14 +58,21 @@ impl Loss {
         self.classes
     }
 
-    pub(super) fn build<'g>(&self, graph: &'g Graph, outputs: &[Tensor<'g>], targets: &[Tensor<'g>]) -> Tensor<'g> {
+    pub(super) fn build<'g>(
+        &self,
+        graph: &'g Graph,
+        outputs: &[Tensor<'g>],
+        targets: &[Tensor<'g>],
+    ) -> Tensor<'g> {
         if outputs.is_empty() {
             return graph.fail("the loss needs an output of the model, which puts out nothing");
         }
         let loss = (self.build)(graph, outputs, targets);
         if !loss.is_poisoned() && loss.shape().rank() != 0 {
             let shape = loss.shape();
-            return graph.fail(format!("a loss is one number, got {shape}: take its mean with `.mean_all()`"));
+            return graph.fail(format!(
+                "a loss is one number, got {shape}: take its mean with `.mean_all()`"
+            ));
         }
         loss
     }
@@ -62,6 +80,8 @@ impl Loss {
 
 impl fmt::Debug for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loss").field("targets", &self.targets).finish_non_exhaustive()
+        f.debug_struct("Loss")
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
     }
 }

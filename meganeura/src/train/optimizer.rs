@@ -49,7 +49,12 @@ pub struct Sgd {
 impl Sgd {
     /// Plain descent.
     pub fn new(learning_rate: f64) -> Sgd {
-        Sgd { learning_rate, momentum: 0.0, nesterov: false, weight_decay: 0.0 }
+        Sgd {
+            learning_rate,
+            momentum: 0.0,
+            nesterov: false,
+            weight_decay: 0.0,
+        }
     }
 
     /// With momentum.
@@ -59,7 +64,13 @@ impl Sgd {
 }
 
 impl Optimizer for Sgd {
-    fn update<'g>(&self, graph: &'g Graph, name: &str, parameter: Tensor<'g>, gradient: Tensor<'g>) {
+    fn update<'g>(
+        &self,
+        graph: &'g Graph,
+        name: &str,
+        parameter: Tensor<'g>,
+        gradient: Tensor<'g>,
+    ) {
         let mut direction = gradient;
         if self.weight_decay != 0.0 {
             direction = direction + parameter * self.weight_decay;
@@ -69,9 +80,16 @@ impl Optimizer for Sgd {
             let buffer = graph.state(&format!("{name}.momentum"), parameter.shape(), Init::Zeros);
             let moved = buffer * self.momentum + direction;
             graph.update(buffer, moved);
-            direction = if self.nesterov { direction + moved * self.momentum } else { moved };
+            direction = if self.nesterov {
+                direction + moved * self.momentum
+            } else {
+                moved
+            };
         }
-        graph.update(parameter, parameter - direction * scalar(graph, LEARNING_RATE));
+        graph.update(
+            parameter,
+            parameter - direction * scalar(graph, LEARNING_RATE),
+        );
     }
 
     fn inputs(&self, _step: u64) -> Vec<(&'static str, f32)> {
@@ -105,13 +123,26 @@ pub struct AdamW {
 impl AdamW {
     /// With β = (0.9, 0.999), ε = 1e-8 and a weight decay of 0.01.
     pub fn new(learning_rate: f64) -> AdamW {
-        AdamW { learning_rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 }
+        AdamW {
+            learning_rate,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+        }
     }
 }
 
 impl Optimizer for AdamW {
-    fn update<'g>(&self, graph: &'g Graph, name: &str, parameter: Tensor<'g>, gradient: Tensor<'g>) {
-        let moment = |which: &str| graph.state(&format!("{name}.{which}"), parameter.shape(), Init::Zeros);
+    fn update<'g>(
+        &self,
+        graph: &'g Graph,
+        name: &str,
+        parameter: Tensor<'g>,
+        gradient: Tensor<'g>,
+    ) {
+        let moment =
+            |which: &str| graph.state(&format!("{name}.{which}"), parameter.shape(), Init::Zeros);
         let (first, second) = (moment("first_moment"), moment("second_moment"));
         let next_first = first * self.beta1 + gradient * (1.0 - self.beta1);
         let next_second = second * self.beta2 + gradient * gradient * (1.0 - self.beta2);

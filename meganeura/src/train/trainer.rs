@@ -104,7 +104,11 @@ impl<M: Model> Trainer<M> {
         let loss = self.session.output(step, "loss")?[0];
         if !loss.is_finite() {
             let learning_rate = self.optimizer.learning_rate();
-            return Err(TrainError::NotFinite { loss, step: self.steps, learning_rate });
+            return Err(TrainError::NotFinite {
+                loss,
+                step: self.steps,
+                learning_rate,
+            });
         }
         Ok(loss)
     }
@@ -124,13 +128,20 @@ impl<M: Model> Trainer<M> {
             rows += batch.rows();
             if self.loss.is_classification() {
                 let scores = self.session.output(step, "output")?;
-                let expected = batch.get(&self.loss.targets()[0].0).and_then(|array| array.as_u32()).unwrap_or(&[]);
+                let expected = batch
+                    .get(&self.loss.targets()[0].0)
+                    .and_then(|array| array.as_u32())
+                    .unwrap_or(&[]);
                 labels += expected.len();
                 hits += count_hits(&scores, expected);
             }
         }
         let accuracy = (labels > 0).then(|| hits as f64 / labels as f64);
-        Ok(Evaluation { loss: loss / rows.max(1) as f64, accuracy, rows })
+        Ok(Evaluation {
+            loss: loss / rows.max(1) as f64,
+            accuracy,
+            rows,
+        })
     }
 
     /// The model's first output for a batch, row-major.
@@ -207,7 +218,12 @@ impl<M: Model> Trainer<M> {
     }
 
     /// The model and its loss in a graph; errors of the graph are left in it.
-    fn forward<'g>(&self, graph: &'g Graph, dims: &Dims, batch: &Batch) -> Result<Vec<Tensor<'g>>, TrainError> {
+    fn forward<'g>(
+        &self,
+        graph: &'g Graph,
+        dims: &Dims,
+        batch: &Batch,
+    ) -> Result<Vec<Tensor<'g>>, TrainError> {
         let outputs = self.model.build(graph, dims);
         let mut targets = Vec::new();
         for (name, dtype) in self.loss.targets() {
@@ -221,7 +237,11 @@ impl<M: Model> Trainer<M> {
         let loss = self.loss.build(graph, &outputs, &targets);
         graph.output("loss", loss);
         let errors = graph.errors();
-        if errors.is_empty() { Ok(outputs) } else { Err(SessionError::Graph(errors).into()) }
+        if errors.is_empty() {
+            Ok(outputs)
+        } else {
+            Err(SessionError::Graph(errors).into())
+        }
     }
 }
 
@@ -229,11 +249,16 @@ impl<M: Model> Trainer<M> {
 /// gradients of the output named `loss`.
 pub fn add_updates(graph: &Graph, optimizer: &dyn Optimizer) {
     let outputs = graph.outputs();
-    let Some((_, loss)) = outputs.iter().find(|(name, _)| name == "loss") else { return };
+    let Some((_, loss)) = outputs.iter().find(|(name, _)| name == "loss") else {
+        return;
+    };
     let variables = graph.variables();
-    let parameters = variables.iter().filter(|(variable, _)| variable.kind == VariableKind::Parameter);
-    let (names, sources): (Vec<&str>, Vec<Tensor<'_>>) =
-        parameters.map(|(variable, id)| (variable.name.as_str(), graph.tensor(*id))).unzip();
+    let parameters = variables
+        .iter()
+        .filter(|(variable, _)| variable.kind == VariableKind::Parameter);
+    let (names, sources): (Vec<&str>, Vec<Tensor<'_>>) = parameters
+        .map(|(variable, id)| (variable.name.as_str(), graph.tensor(*id)))
+        .unzip();
     let seed = graph.constant(1.0);
     let found = gradients(&[(graph.tensor(*loss), seed)], &sources);
     for ((name, parameter), gradient) in names.into_iter().zip(sources).zip(found) {
@@ -253,5 +278,9 @@ fn count_hits(scores: &[f32], labels: &[u32]) -> usize {
         }
         best
     };
-    scores.chunks(classes).zip(labels).filter(|(row, label)| best(row) == **label as usize).count()
+    scores
+        .chunks(classes)
+        .zip(labels)
+        .filter(|(row, label)| best(row) == **label as usize)
+        .count()
 }

@@ -233,7 +233,8 @@ impl Shapes {
     /// Goes on with what was given, and what to write instead.
     const fn with_hint(&self, mut message: Message, count: usize) -> Message {
         let mut index = 0;
-        while index < self.count && index < Shapes::MAX_VALUES {
+        let named = !self.first().name().is_empty();
+        while named && index < self.count && index < Shapes::MAX_VALUES {
             let separator = if index == 0 { " (" } else { ", " };
             message = message.text(separator).code(self.values[index].name());
             index += 1;

@@ -3,6 +3,7 @@
 use super::buffer::Buffer;
 use super::context::{Context, lock};
 use super::error::GpuError;
+use super::hazard::Region;
 use blade_graphics as blade;
 use blade_graphics::ShaderBindable as _;
 use std::sync::Arc;
@@ -40,6 +41,17 @@ pub struct Binding {
     pub bytes: u64,
     /// Whether it writes them.
     pub writes: bool,
+}
+
+impl Binding {
+    /// The bytes the shader may touch.
+    pub fn region(&self) -> Region {
+        Region {
+            space: Arc::as_ptr(&self.buffer) as usize,
+            start: self.offset,
+            end: self.offset + self.bytes,
+        }
+    }
 }
 
 /// A compiled shader. Pipelines live as long as their [`Context`].

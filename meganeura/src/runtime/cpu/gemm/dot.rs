@@ -4,8 +4,9 @@
 //! depth is contiguous, and leaves lanes empty if there are few columns. Here the lanes are
 //! along depth instead.
 
-use super::block::{Block, Destination, Job, Scratch, element, padded};
+use super::block::{Block, Destination, Job};
 use super::kernel::{DOT_COLUMNS, DotCall};
+use super::prepare::{Scratch, element, padded};
 use super::problem::{Matrix, Operand, Problem, Tile, batch_offset};
 use super::split;
 use std::ops::Range;
