@@ -85,6 +85,8 @@ pub(super) struct Work {
     pub elements: f64,
     /// Elements of the operand of a reduction.
     pub reduced: f64,
+    /// Of a leaf that is computed elsewhere: after how many kernels.
+    pub since: Option<u32>,
 }
 
 /// Buffers for [`CostModel::total`], by node.
@@ -253,7 +255,11 @@ impl CostModel {
             state.passes = state.passes.max(below.passes);
         }
         match work.role {
-            Role::Number | Role::Leaf => {}
+            Role::Number => {}
+            Role::Leaf => {
+                state.computed = work.since.is_some();
+                state.depth = work.since.unwrap_or(0);
+            }
             Role::Elementwise => state.computed = true,
             Role::View | Role::Turn => {
                 if let Some(&of) = operands.first() {
@@ -324,6 +330,30 @@ impl CostModel {
 
     /// The estimate for a graph, dead code left out.
     pub fn estimate(&self, graph: &Graph) -> Estimate {
+        self.estimate_region(graph, &[])
+    }
+
+    /// After how many kernels each value of a graph is there.
+    pub(super) fn depths(&self, graph: &Graph) -> Vec<u32> {
+        let mut scratch = Scratch::default();
+        self.estimate_with(graph, &[], &mut scratch);
+        let count = graph.nodes().len();
+        scratch.states.resize(count, State::default());
+        scratch.states.iter().map(|state| state.depth).collect()
+    }
+
+    /// The estimate for a graph some of whose inputs are computed elsewhere, after as many
+    /// kernels as is said.
+    pub(super) fn estimate_region(&self, graph: &Graph, since: &[(NodeId, u32)]) -> Estimate {
+        self.estimate_with(graph, since, &mut Scratch::default())
+    }
+
+    fn estimate_with(
+        &self,
+        graph: &Graph,
+        since: &[(NodeId, u32)],
+        scratch: &mut Scratch,
+    ) -> Estimate {
         let nodes = graph.nodes();
         let live = super::region::live(graph);
         let order: Vec<usize> = (0..nodes.len()).filter(|&index| live[index]).collect();
@@ -332,11 +362,14 @@ impl CostModel {
             .map(|node| node.inputs.iter().map(|input| input.index()).collect())
             .collect();
         let extents = true_extents(&nodes);
-        let works: Vec<Work> = nodes
+        let mut works: Vec<Work> = nodes
             .iter()
             .zip(&extents)
             .map(|(node, own)| self.work(&nodes, node, own, &extents))
             .collect();
+        for (leaf, depth) in since {
+            works[leaf.index()].since = Some(*depth);
+        }
         let outputs = graph.outputs().into_iter().map(|(_, id)| id);
         let updates = graph.updates().into_iter().map(|(_, id)| id);
         let roots: Vec<usize> = outputs.chain(updates).map(NodeId::index).collect();
@@ -345,7 +378,7 @@ impl CostModel {
             &roots,
             |node| works[node],
             |node| &operands[node],
-            &mut Scratch::default(),
+            scratch,
         );
         let mut estimate = Estimate {
             nanoseconds: total.time,
@@ -406,6 +439,7 @@ impl CostModel {
             time,
             elements,
             reduced,
+            since: None,
         }
     }
 }
@@ -474,7 +508,7 @@ fn mark_traffic(
     };
     for &operand in operands {
         let base = states[operand].base;
-        let in_memory = work(base).role == Role::Leaf;
+        let in_memory = work(base).role == Role::Leaf && !states[base].computed;
         let other_epilogue =
             states[base].epilogue != 0 && states[base].epilogue != states[node].epilogue;
         let crosses = depth > states[base].depth || other_epilogue && role != Role::ColumnReduction;

@@ -294,6 +294,9 @@ pub(super) struct LeafType {
     pub ty: TensorType,
     /// A promise that its integers are below this.
     pub bound: Option<usize>,
+    /// For what another region computes: about how many kernels must run before it is there.
+    /// It costs nothing to read where it comes about, only later.
+    pub since: Option<u32>,
 }
 
 impl LeafType {

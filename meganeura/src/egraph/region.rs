@@ -82,6 +82,14 @@ impl Region {
         (graph, instance)
     }
 
+    /// The leaves that are computed elsewhere, given what the leaves are in some graph.
+    pub fn since(&self, leaves: &[NodeId]) -> Vec<(NodeId, u32)> {
+        let known = self.leaves.iter().zip(leaves);
+        known
+            .filter_map(|(leaf, id)| Some((*id, leaf.since?)))
+            .collect()
+    }
+
     /// The leaves below each root, as in the region itself.
     pub fn cones(&self) -> Vec<Vec<bool>> {
         let mut below: Vec<Vec<bool>> = Vec::with_capacity(self.entries.len());
@@ -151,7 +159,7 @@ pub(super) fn live(graph: &Graph) -> Vec<bool> {
 }
 
 /// Cut a graph into regions.
-pub(super) fn cut(graph: &Graph) -> Cut {
+pub(super) fn cut(graph: &Graph, depths: &[u32]) -> Cut {
     let live = live(graph);
     let mut groups = groups(graph, &live);
     let nodes = graph.nodes();
@@ -188,6 +196,7 @@ pub(super) fn cut(graph: &Graph) -> Cut {
             builder.region.roots.push((place, nodes[root].ty.clone()));
         }
         builder.region.scopes = builder.scopes.len() as u32;
+        since(&mut builder.region.leaves, &builder.leaves, &nodes, depths);
         let next = cut.regions.len();
         let region = *known.entry(builder.region.clone()).or_insert(next);
         if region == next {
@@ -202,6 +211,24 @@ pub(super) fn cut(graph: &Graph) -> Cut {
         });
     }
     cut
+}
+
+/// When the leaves are there, from the first on. Distances beyond a few kernels count alike,
+/// so that equal layers stay equal wherever they stand.
+fn since(leaves: &mut [LeafType], ids: &[NodeId], nodes: &[Node], depths: &[u32]) {
+    const FAR: u32 = 4;
+    let computed: Vec<usize> = (0..ids.len())
+        .filter(|&leaf| !is_leaf(&nodes[ids[leaf].index()]))
+        .collect();
+    let mut order = computed.clone();
+    order.sort_by_key(|&leaf| depths[ids[leaf].index()]);
+    let (mut last, mut depth) = (None::<u32>, 0);
+    for leaf in order {
+        let own = depths[ids[leaf].index()];
+        depth += last.map_or(0, |last| (own - last).min(FAR));
+        last = Some(own);
+        leaves[leaf].since = Some(depth);
+    }
 }
 
 /// Cut groups that are too large. Any cut is sound, since a solution may not come to depend
@@ -368,6 +395,7 @@ impl Builder<'_> {
             self.region.leaves.push(LeafType {
                 ty: node.ty.clone(),
                 bound: self.bounds[index],
+                since: None,
             });
             Entry::Leaf(self.region.leaves.len() as u32 - 1)
         };
@@ -389,6 +417,7 @@ impl Builder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::egraph::CostModel;
     use crate::ir::{DType, Init};
 
     #[test]
@@ -399,7 +428,7 @@ mod tests {
             x = (x + 1.0).tanh();
         }
         graph.output("y", x);
-        let cut = cut(&graph);
+        let cut = cut(&graph, &CostModel::default().depths(&graph));
         assert!(cut.regions.len() > 3);
         assert!(
             cut.instances
@@ -419,7 +448,7 @@ mod tests {
             });
         }
         graph.output("y", x);
-        let cut = cut(&graph);
+        let cut = cut(&graph, &CostModel::default().depths(&graph));
         assert_eq!(cut.instances.len(), 40);
         assert_eq!(cut.regions.len(), 1);
     }
