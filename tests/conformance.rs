@@ -156,7 +156,7 @@ fn check_graph(device: &Device, rewrites: Rewrites, graph: &Graph, values: &Valu
     session
         .run(step)
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    let mut check = |name: &str, found: Vec<f32>, expected: &Array| {
+    let check = |name: &str, found: Vec<f32>, expected: &Array| {
         let found: Vec<f64> = found.into_iter().map(f64::from).collect();
         let error = relative_error(&found, &expected.data);
         assert!(

@@ -1,6 +1,6 @@
 //! Loop kernels on the CPU executor: how long they take and what that is in memory traffic.
 //!
-//! `cargo bench -p meganeura --bench loops -- [--threads N] [FILTER]…` prints the fastest and
+//! `cargo bench -p meganeura-benches --bench loops -- [--threads N] [FILTER]…` prints the fastest and
 //! the median of many runs of each kernel, how long the calling thread was busy with each on
 //! average, and the bytes it must read and write over the fastest.
 
