@@ -322,7 +322,9 @@ fn bytes(case: &Case) -> f64 {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench");
     let mut threads = None;
     let mut filters = Vec::new();
     while let Some(argument) = arguments.next() {
