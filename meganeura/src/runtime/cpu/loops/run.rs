@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::pool::Pool;
 use super::super::vector::{VectorFn, combine};
-use super::grid::Grid;
+use super::grid::{Grid, share};
 use super::program::{Code, Origin, Pending, Phase, Shape, Slot, Step, Sum, Tiling, Work};
 use crate::ir::Combine;
 
@@ -379,10 +379,10 @@ impl LoopProgram {
     /// Fetches what the next row will read and write, an equal share in every phase. Rows
     /// are too short for the hardware to notice that they follow each other.
     fn fetch_next_row(&self, state: &State, phase: usize) {
-        let phases = self.code.phases.len();
-        for (index, (walk, start)) in self.code.walks.iter().zip(&state.starts).enumerate() {
-            if let (Some(ahead), true) = (walk.ahead, index % phases == phase) {
-                fetch(start.wrapping_add(ahead), self.code.columns);
+        let part = share(self.code.columns, self.code.phases.len(), phase);
+        for (walk, start) in self.code.walks.iter().zip(&state.starts) {
+            if let Some(ahead) = walk.ahead {
+                fetch(start.wrapping_add(ahead + part.start), part.len());
             }
         }
     }

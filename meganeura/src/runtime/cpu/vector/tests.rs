@@ -87,7 +87,7 @@ fn functions_keep_their_bounds() {
         (ScalarOp::Cos, (-10.0, 10.0), 2.0, 1e-7),
         (ScalarOp::Sqrt, (0.0, 100.0), 0.51, 0.0),
         (ScalarOp::Reciprocal, (-10.0, 10.0), 0.51, 0.0),
-        (ScalarOp::ReciprocalSqrt, (0.0, 10.0), 1.1, 0.0),
+        (ScalarOp::ReciprocalSqrt, (0.0, 10.0), 1.5, 0.0),
     ];
     for (op, (low, high), bound, absolute) in cases {
         let mut from = sweep(low, high, 300_000);
