@@ -2,8 +2,10 @@
 //! normalizations and losses come out in closed form.
 
 mod egraph {
+    pub mod contraction;
     pub mod form;
     pub mod random;
     pub mod support;
     pub mod table;
+    pub mod training;
 }

@@ -15,8 +15,6 @@ fn main(
     let block = item / $results;
     let result = item % $results;
     $before
-    for (var step = block; step < $steps; step += $blocks) {
-        $body
-    }
+    $loop
     $after
 }

@@ -21,7 +21,7 @@ templates! {
     /// `declarations functions shared workgroup threads rows body`.
     ROWS_PARALLEL = "rows_parallel.wgsl";
     /// Values combined over rows:
-    /// `declarations functions workgroup items results steps blocks before body after`.
+    /// `declarations functions workgroup items results before loop after`.
     FOLD = "fold.wgsl";
     /// A matrix product in registers: `declarations functions workgroup groups_per_batch
     /// groups_across lanes_across lanes_down batches tiles_across tiles_down k before step

@@ -51,6 +51,8 @@ pub enum Fill {
     Ties,
     /// A large common offset.
     Offset,
+    /// A NaN here and there.
+    Nan,
     /// A NaN or an infinity here and there.
     NotFinite,
 }
@@ -60,6 +62,15 @@ pub const FILLS: [Fill; 4] = [
     Fill::Ties,
     Fill::Offset,
     Fill::NotFinite,
+];
+
+/// For results of whole graphs: an infinity may become a NaN where sums are taken in another
+/// order, and a maximum downstream tells those apart.
+pub const SAME_KIND: [Fill; 4] = [
+    Fill::Uniform(-1.5, 1.5),
+    Fill::Ties,
+    Fill::Offset,
+    Fill::Nan,
 ];
 
 /// A value for every leaf; integers stay below `bound`.
@@ -77,12 +88,17 @@ pub fn fill(graph: &Graph, kind: Fill, bound: u32, random: &mut Random) -> HashM
             (_, Fill::Uniform(low, high)) => draw(shape, Domain::Uniform(low, high), random),
             (_, Fill::Ties) => draw(shape, Domain::Integers(-2, 2), random),
             (_, Fill::Offset) => draw(shape, Domain::Uniform(-1.0, 1.0), random).map(|x| x + 20.0),
-            (_, Fill::NotFinite) => draw(shape, Domain::Uniform(-1.5, 1.5), random),
+            (_, Fill::Nan | Fill::NotFinite) => draw(shape, Domain::Uniform(-1.5, 1.5), random),
         };
-        if kind == Fill::NotFinite && *dtype == DType::F32 && random.below(3) == 0 {
+        let singular = match kind {
+            Fill::Nan => &[f64::NAN][..],
+            Fill::NotFinite => &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY],
+            _ => &[],
+        };
+        if !singular.is_empty() && *dtype == DType::F32 && random.below(3) == 0 {
             let at = random.below(value.data.len());
             if let Some(slot) = value.data.get_mut(at) {
-                *slot = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][random.below(3)];
+                *slot = singular[random.below(singular.len())];
             }
         }
         leaves.insert(name.clone(), value);

@@ -15,25 +15,26 @@ use meganeura_shaders::{CONTRACT_REGISTERS, fill};
 
 /// Invocations of a workgroup: as many as a vector of a processor has lanes.
 const LANES: usize = 8;
+/// Statements of an epilogue, over all of a tile, beyond which it becomes a kernel of its
+/// own: a tile's epilogue is written out for each vector of it, and software drivers take
+/// seconds to compile long shaders.
+const MOST_STATEMENTS: usize = 64;
 
 impl Lowering<'_> {
     pub(super) fn contract(&mut self, kernel: &ContractKernel) -> Result<(), LowerError> {
         let mut kernel = kernel.clone();
+        simplify(&mut kernel);
+        let is_empty = kernel.batch.contains(&0) || kernel.m * kernel.n == 0;
+        if !is_empty {
+            let pieces = self.pieces_of_k(&kernel)?;
+            if pieces > 1 || (self.target.software && inline_statements(&kernel) > MOST_STATEMENTS)
+            {
+                return self.epilogue_apart(kernel, pieces);
+            }
+        }
         let rest = self.accumulated(&mut kernel)?;
-        let batches: usize = kernel.batch.iter().product();
-        if batches * kernel.m * kernel.n > 0 && !kernel.epilogue.stores.is_empty() {
-            for size in [
-                kernel.m * kernel.n,
-                kernel.m * kernel.k,
-                kernel.k * kernel.n,
-            ] {
-                count(&[batches, size])?;
-            }
-            simplify(&mut kernel);
-            match self.pieces_of_k(&kernel)? {
-                1 => self.product(&kernel, None)?,
-                pieces => self.split_k(kernel, pieces)?,
-            }
+        if !is_empty && !kernel.epilogue.stores.is_empty() {
+            self.product(&kernel, None)?;
         }
         match rest {
             Some(rest) => self.loops(&rest),
@@ -98,7 +99,11 @@ impl Lowering<'_> {
     ) -> Result<(), LowerError> {
         let shape = Tiling::choose(kernel);
         let mut memory = self.memory();
-        announce(&mut memory, kernel, kernel.n.is_multiple_of(4));
+        let wide = kernel.n.is_multiple_of(4);
+        // The left side is read element by element.
+        announce_loads(&mut memory, &kernel.left.program, false);
+        announce_loads(&mut memory, &kernel.right.program, wide);
+        announce_epilogue(&mut memory, kernel, wide);
         let functions = Functions::default();
         let registers = Registers {
             kernel,
@@ -138,7 +143,7 @@ impl Lowering<'_> {
                 ("after", after.text()),
             ],
         );
-        self.emit("", source, &memory, groups_per_batch * batches)
+        self.emit_lifted(&source, &memory, groups_per_batch * batches)
     }
 }
 
@@ -159,10 +164,8 @@ pub(super) fn k_end(kernel: &ContractKernel, chunk: Option<Chunk>) -> String {
     }
 }
 
-/// Announce everything a contraction touches. Its left side is read element by element.
-pub(super) fn announce(memory: &mut Memory<'_>, kernel: &ContractKernel, wide: bool) {
-    announce_loads(memory, &kernel.left.program, false);
-    announce_loads(memory, &kernel.right.program, wide);
+/// Announce what the epilogue of a contraction touches.
+pub(super) fn announce_epilogue(memory: &mut Memory<'_>, kernel: &ContractKernel, wide: bool) {
     announce_loads(memory, &kernel.epilogue.program, wide);
     for store in &kernel.epilogue.stores {
         memory.add(&store.access, true, wide && is_vector(&store.access));
@@ -292,44 +295,29 @@ impl Registers<'_> {
         }
     }
 
-    /// Write the epilogue of the whole tile: in a loop when it is long, so that it is
-    /// compiled once.
+    /// Write the epilogue of the whole tile.
     fn after(&self, code: &mut Code, batch: &[String]) {
         let (rows, vectors) = (self.shape.rows, self.shape.vectors);
-        if self.epilogue.cost() * rows * vectors > 64 {
-            code.line(format!("var tile: array<vec4<f32>, {}>;", rows * vectors));
-            for row in 0..rows {
-                for vector in 0..vectors {
-                    code.line(format!(
-                        "tile[{}] = sum{row}_{vector};",
-                        row * vectors + vector
-                    ));
-                }
-            }
-            let head = format!("for (var t = 0u; t < {}u; t += 1u)", rows * vectors);
-            code.block(head, |code| {
-                let row = format!("tile_row * {rows}u + t / {vectors}u");
-                let group = format!("tile_column * {vectors}u + t % {vectors}u");
-                self.epilogue.element(code, batch, &row, &group, "tile[t]");
-            });
-            return;
-        }
         for row in 0..rows {
             for vector in 0..vectors {
                 code.block("", |code| {
                     let index = format!("tile_row * {rows}u + {row}u");
                     let group = format!("tile_column * {vectors}u + {vector}u");
-                    self.epilogue.element(
-                        code,
-                        batch,
-                        &index,
-                        &group,
-                        &format!("sum{row}_{vector}"),
-                    );
+                    let sum = format!("sum{row}_{vector}");
+                    self.epilogue.element(code, batch, &index, &group, &sum);
                 });
             }
         }
     }
+}
+
+/// A rough number of statements when a tile's epilogue is written out.
+fn inline_statements(kernel: &ContractKernel) -> usize {
+    let tiling = Tiling::choose(kernel);
+    let epilogue = &kernel.epilogue;
+    let one = epilogue.program.instructions.len() + epilogue.stores.len();
+    // A plain store of the product counts one.
+    (one - 1) * tiling.rows * tiling.vectors
 }
 
 /// Writes what is done with four columns of a result.
@@ -348,12 +336,6 @@ impl<'a> Epilogue<'a> {
             kernel,
             writer: Writer::new(&kernel.epilogue.program, memory, functions, "e"),
         }
-    }
-
-    /// A rough number of statements.
-    fn cost(&self) -> usize {
-        let program = &self.kernel.epilogue.program;
-        program.instructions.len() + self.kernel.epilogue.stores.len() - 1
     }
 
     /// Write the epilogue for row `row` and the columns of group `group`, whose sums `sum`
@@ -391,7 +373,7 @@ impl<'a> Epilogue<'a> {
 
 /// Write the variables of four columns: the group's index and each column's, none of which
 /// lies past the end.
-fn column_group(code: &mut Code, n: usize, index: &str, suffix: &str, vectors: usize) {
+pub(super) fn column_group(code: &mut Code, n: usize, index: &str, suffix: &str, vectors: usize) {
     let groups = n.div_ceil(4);
     code.line(match groups.is_multiple_of(vectors) {
         true => format!("let q{suffix} = {index};"),
@@ -404,7 +386,7 @@ fn column_group(code: &mut Code, n: usize, index: &str, suffix: &str, vectors: u
     });
 }
 
-fn four(n: usize, suffix: &str) -> Column {
+pub(super) fn four(n: usize, suffix: &str) -> Column {
     Column::Four {
         group: format!("q{suffix}"),
         each: format!("c{suffix}"),

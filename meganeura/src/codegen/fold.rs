@@ -3,9 +3,10 @@
 use super::body::{Code, Point, Writer, announce_loads, store_columns};
 use super::loops::{column, outer_indices};
 use super::memory::is_vector;
-use super::scalar::{Functions, combine, literal};
+use super::scalar::{Functions, combine};
 use super::simplify::merge_outer;
 use super::split::{Fold, row_strides};
+use super::sums::{self, Loop, Part};
 use super::{LowerError, Lowering, count};
 use crate::ir::DType;
 use crate::schedule::kernel::{Access, Accumulate, Instruction, LoopKernel, ValueId};
@@ -103,11 +104,28 @@ impl Lowering<'_> {
             suffix: String::new(),
         };
         place_indices(&mut point, fold, true, &kept);
-        for (index, accumulate) in accumulates.iter().enumerate() {
-            let identity = literal(accumulate.combine.identity(), lanes);
-            before.line(format!("var sum{index} = {identity};"));
-        }
-        let body = fold_body(fold, &writer, &functions, &mut point, lanes);
+        let looped = Loop {
+            variable: "step",
+            first: "block",
+            end: steps,
+            step: blocks,
+        };
+        let part = |(index, accumulate): (usize, &Accumulate)| Part {
+            variable: format!("sum{index}"),
+            how: accumulate.combine,
+        };
+        let parts: Vec<Part> = accumulates.iter().enumerate().map(part).collect();
+        let mut rows = Code::default();
+        sums::write(
+            &mut rows,
+            looped,
+            &parts,
+            lanes,
+            &functions,
+            &|code, suffix| {
+                fold_row(code, fold, &writer, &functions, &point, lanes, suffix);
+            },
+        );
         let mut after = Code::default();
         let mut target = point.clone();
         if partial.is_some() {
@@ -126,10 +144,8 @@ impl Lowering<'_> {
                 ("workgroup", &format!("{WORKGROUP}u")),
                 ("items", &format!("{items}u")),
                 ("results", &format!("{results}u")),
-                ("steps", &format!("{steps}u")),
-                ("blocks", &format!("{blocks}u")),
                 ("before", before.text()),
-                ("body", body.text()),
+                ("loop", rows.text()),
                 ("after", after.text()),
             ],
         );
@@ -142,28 +158,29 @@ impl Lowering<'_> {
     }
 }
 
-/// The statements for one row.
-fn fold_body(
+/// Write the statements for one row.
+fn fold_row(
+    code: &mut Code,
     fold: &Fold,
     writer: &Writer<'_>,
     functions: &Functions,
-    point: &mut Point,
+    point: &Point,
     lanes: usize,
-) -> Code {
-    let mut body = Code::default();
-    let combined = outer_indices(&mut body, &sizes_of(fold, false), "step", "s");
-    place_indices(point, fold, false, &combined);
+    suffix: &str,
+) {
+    let mut point = point.clone();
+    let combined = outer_indices(code, &sizes_of(fold, false), "step", "s");
+    place_indices(&mut point, fold, false, &combined);
     let accumulates = &fold.kernel.body.accumulates;
     let wanted = writer.cone(accumulates.iter().map(|accumulate| accumulate.value), false);
-    writer.row_values(&mut body, point, 0, &wanted);
-    writer.full_values(&mut body, point, &wanted);
+    writer.row_values(code, &point, 0, &wanted);
+    writer.full_values(code, &point, &wanted);
     for (index, accumulate) in accumulates.iter().enumerate() {
-        let sum = format!("sum{index}");
-        let value = writer.value(accumulate.value, point, lanes);
+        let sum = format!("sum{index}{suffix}");
+        let value = writer.value(accumulate.value, &point, lanes);
         let text = combine(accumulate.combine, &sum, &value, lanes, functions);
-        body.line(format!("{sum} = {text};"));
+        code.line(format!("{sum} = {text};"));
     }
-    body
 }
 
 /// Write the indices of a result: its columns as `result_column`, and one for each kept axis.

@@ -4,6 +4,7 @@ use super::body::{Code, Column, Point, Writer, announce_loads};
 use super::memory::{Memory, is_vector};
 use super::scalar::{Functions, combine, combine_lanes, literal};
 use super::simplify::{body_accesses, merge_columns, merge_outer};
+use super::sums::{self, Loop, Part};
 use super::{LowerError, Lowering};
 use crate::ir::Combine;
 use crate::schedule::kernel::{Instruction, Level, LoopKernel, Store, ValueId};
@@ -13,10 +14,6 @@ use meganeura_shaders::{POINTWISE, ROWS_PARALLEL, ROWS_SERIAL, fill};
 const WORKGROUP: usize = 64;
 /// Invocations of a workgroup that shares rows.
 const PARALLEL_WORKGROUP: usize = 256;
-/// Elements that one invocation adds up before it starts a new partial sum: adding many
-/// small numbers to a large one loses their digits.
-const PARTIAL: usize = 256;
-
 impl Lowering<'_> {
     pub(super) fn loops(&mut self, kernel: &LoopKernel) -> Result<(), LowerError> {
         let (mut rest, folds) = self.split(kernel)?;
@@ -137,11 +134,21 @@ impl Lowering<'_> {
         groups: usize,
         loops: usize,
     ) -> Result<usize, LowerError> {
-        // A long loop is cut into pieces, each of which counts as a round of its own.
-        let rounds = (groups + groups / PARTIAL + 2) * loops;
-        let fewest = rounds.div_ceil(self.target.rounds).next_power_of_two();
+        let rounds_with = |threads: usize| {
+            let one = Loop {
+                variable: "q",
+                first: "first",
+                end: groups,
+                step: threads,
+            };
+            one.total_rounds() * loops
+        };
+        let mut fewest = 1;
+        while rounds_with(fewest) > self.target.rounds && fewest < 2 * PARALLEL_WORKGROUP {
+            fewest *= 2;
+        }
         if fewest > PARALLEL_WORKGROUP {
-            return Err(LowerError::TooManyRounds(rounds));
+            return Err(LowerError::TooManyRounds(rounds_with(1)));
         }
         let wanted = match (self.target.software, rows < 32) {
             (true, true) if groups >= 512 => 32,
@@ -327,12 +334,6 @@ impl Rows<'_> {
         if reductions.is_empty() && stores.is_empty() {
             return 0;
         }
-        for (name, how, _) in &reductions {
-            code.line(format!(
-                "var part_{name} = {};",
-                literal(how.identity(), self.lanes)
-            ));
-        }
         self.columns(code, &reductions, &stores, point);
         for (index, (name, how, _)) in reductions.iter().enumerate() {
             let part = combine_lanes(*how, &format!("part_{name}"), self.lanes, self.functions);
@@ -371,13 +372,11 @@ impl Rows<'_> {
     fn store_stage(&self, store: &Store, wanted: &[bool]) -> u32 {
         let program = &self.kernel.body.program;
         let mut stage = self.writer.stage(store.value);
-        for user in 0..wanted.len() {
-            let target = match &program.instructions[user] {
-                Instruction::Reduce(_, operand) if wanted[user] => *operand,
-                _ => continue,
-            };
-            if self.reads_place(target, store) {
-                stage = stage.max(self.writer.stage(target));
+        for (instruction, wanted) in program.instructions.iter().zip(wanted) {
+            if let (Instruction::Reduce(_, operand), true) = (instruction, wanted)
+                && self.reads_place(*operand, store)
+            {
+                stage = stage.max(self.writer.stage(*operand));
             }
         }
         for other in &self.kernel.body.stores {
@@ -399,7 +398,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Write the loop over the columns, in two levels when it is long.
+    /// Write the loop over the columns.
     fn columns(
         &self,
         code: &mut Code,
@@ -407,42 +406,25 @@ impl Rows<'_> {
         stores: &[&Store],
         point: &Point,
     ) {
-        let groups = self.kernel.columns / self.lanes;
-        let threads = self.threads;
-        let head = |variable: &str, from: &str, to: &str, step: usize| {
-            format!("for (var {variable} = {from}; {variable} < {to}; {variable} += {step}u)")
+        let looped = Loop {
+            variable: "q",
+            first: "first",
+            end: self.kernel.columns / self.lanes,
+            step: self.threads,
         };
-        let one = |code: &mut Code, prefix: &str| {
-            self.column_body(code, prefix, reductions, stores, point)
+        let part = |(name, how, _): &(String, Combine, ValueId)| Part {
+            variable: format!("part_{name}"),
+            how: *how,
         };
-        let is_long = !reductions.is_empty() && groups / threads > 2 * PARTIAL;
-        if !is_long {
-            code.block(head("q", "first", &format!("{groups}u"), threads), |code| {
-                one(code, "part")
-            });
-            return;
-        }
-        code.block(
-            head("start", "first", &format!("{groups}u"), threads * PARTIAL),
-            |code| {
-                for (name, how, _) in reductions {
-                    code.line(format!(
-                        "var short_{name} = {};",
-                        literal(how.identity(), self.lanes)
-                    ));
-                }
-                code.line(format!(
-                    "let end = min(start + {}u, {groups}u);",
-                    threads * PARTIAL
-                ));
-                code.block(head("q", "start", "end", threads), |code| {
-                    one(code, "short")
-                });
-                for (name, how, _) in reductions {
-                    let (part, short) = (format!("part_{name}"), format!("short_{name}"));
-                    let text = combine(*how, &part, &short, self.lanes, self.functions);
-                    code.line(format!("{part} = {text};"));
-                }
+        let parts: Vec<Part> = reductions.iter().map(part).collect();
+        sums::write(
+            code,
+            looped,
+            &parts,
+            self.lanes,
+            self.functions,
+            &|code, suffix| {
+                self.column_body(code, suffix, reductions, stores, point);
             },
         );
     }
@@ -450,7 +432,7 @@ impl Rows<'_> {
     fn column_body(
         &self,
         code: &mut Code,
-        prefix: &str,
+        suffix: &str,
         reductions: &[(String, Combine, ValueId)],
         stores: &[&Store],
         point: &Point,
@@ -465,7 +447,7 @@ impl Rows<'_> {
             .cone(targets.chain(stores.iter().map(|store| store.value)), false);
         self.writer.full_values(code, &point, &wanted);
         for (name, how, operand) in reductions {
-            let variable = format!("{prefix}_{name}");
+            let variable = format!("part_{name}{suffix}");
             let value = self.writer.value(*operand, &point, self.lanes);
             let text = combine(*how, &variable, &value, self.lanes, self.functions);
             code.line(format!("{variable} = {text};"));

@@ -7,7 +7,7 @@ use super::tiles::group_count;
 use super::{LowerError, Lowering, count};
 use crate::ir::{Combine, DType};
 use crate::schedule::kernel::{
-    Access, Accumulate, Body, BufferId, ContractKernel, Instruction, LoopKernel, Program, Store,
+    Access, Accumulate, Body, BufferId, ContractKernel, Instruction, LoopKernel, Store,
 };
 
 impl Lowering<'_> {
@@ -29,13 +29,13 @@ impl Lowering<'_> {
         Ok(wanted.max(fewest))
     }
 
-    /// Compute partial products of pieces of k, add them, and do the epilogue.
-    pub(super) fn split_k(
+    /// Compute the product first, of pieces of k that are then added when there are several,
+    /// and do the epilogue in a kernel of its own.
+    pub(super) fn epilogue_apart(
         &mut self,
         mut kernel: ContractKernel,
         pieces: usize,
     ) -> Result<(), LowerError> {
-        let whole = kernel.k;
         let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
         let elements = count(&[outer.iter().product(), kernel.n])?;
         let mut rest = LoopKernel {
@@ -43,20 +43,19 @@ impl Lowering<'_> {
             body: std::mem::take(&mut kernel.epilogue),
             outer: outer.clone(),
         };
-        kernel.k = whole.div_ceil(pieces);
-        let pieces = whole.div_ceil(kernel.k);
-        let partial = self.scratch(count(&[pieces, elements])?);
-        cut(&mut kernel, pieces, partial);
-        self.product(&kernel, Some(Chunk { whole }))?;
-
-        let target = match plain_store(&rest.body) {
-            Some(store) => store.access.clone(),
+        let plain = plain_store(&rest.body).map(|store| store.access.clone());
+        let target = match &plain {
+            Some(access) => access.clone(),
             None => contiguous(self.scratch(elements), &outer, kernel.n),
         };
-        let partial = contiguous(partial, &[&[pieces], outer.as_slice()].concat(), kernel.n);
-        let sum = add_pieces(partial, &target, &outer, kernel.n, pieces);
-        self.fold(sum)?;
-        if plain_store(&rest.body).is_some() {
+        match pieces {
+            1 => {
+                kernel.epilogue = store_product(target.clone());
+                self.product(&kernel, None)?;
+            }
+            _ => self.split_k(kernel, pieces, &target)?,
+        }
+        if plain.is_some() {
             return Ok(());
         }
         for instruction in &mut rest.body.program.instructions {
@@ -65,6 +64,26 @@ impl Lowering<'_> {
             }
         }
         self.loops(&rest)
+    }
+
+    /// Compute partial products of pieces of k and add them.
+    fn split_k(
+        &mut self,
+        mut kernel: ContractKernel,
+        pieces: usize,
+        target: &Access,
+    ) -> Result<(), LowerError> {
+        let whole = kernel.k;
+        let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
+        kernel.k = whole.div_ceil(pieces);
+        let pieces = whole.div_ceil(kernel.k);
+        let all = [&[pieces], outer.as_slice()].concat();
+        let partial = self.scratch(count(&[all.iter().product(), kernel.n])?);
+        let partial = contiguous(partial, &all, kernel.n);
+        cut(&mut kernel, pieces);
+        kernel.epilogue = store_product(partial.clone());
+        self.product(&kernel, Some(Chunk { whole }))?;
+        self.fold(add_pieces(partial, target, &all, kernel.n))
     }
 }
 
@@ -82,7 +101,7 @@ fn looks_at_k(kernel: &ContractKernel) -> bool {
 /// The store of an epilogue that only stores the product.
 fn plain_store(body: &Body) -> Option<&Store> {
     match body.stores.as_slice() {
-        [store] if store.access.dtype != DType::U32 => {
+        [store] if store.access.dtype != DType::U32 && body.accumulates.is_empty() => {
             let value = &body.program.instructions[store.value.index()];
             (*value == Instruction::Accumulator).then_some(store)
         }
@@ -100,8 +119,16 @@ fn contiguous(buffer: BufferId, outer: &[usize], columns: usize) -> Access {
     }
 }
 
-/// Give a kernel a first batch axis of pieces of k, and let it store its partial products.
-fn cut(kernel: &mut ContractKernel, pieces: usize, partial: BufferId) {
+/// An epilogue that only stores the product.
+fn store_product(access: Access) -> Body {
+    let mut epilogue = Body::default();
+    let value = epilogue.program.push(Instruction::Accumulator);
+    epilogue.stores.push(Store { value, access });
+    epilogue
+}
+
+/// Give a kernel a first batch axis of pieces of k.
+fn cut(kernel: &mut ContractKernel, pieces: usize) {
     for access in program_accesses(&mut kernel.left.program) {
         access.strides.insert(0, access.column_stride * kernel.k);
     }
@@ -117,45 +144,27 @@ fn cut(kernel: &mut ContractKernel, pieces: usize, partial: BufferId) {
         }
     }
     kernel.batch.insert(0, pieces);
-    let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
-    let mut epilogue = Body::default();
-    let value = epilogue.program.push(Instruction::Accumulator);
-    epilogue.stores.push(Store {
-        value,
-        access: contiguous(partial, &outer, kernel.n),
-    });
-    kernel.epilogue = epilogue;
 }
 
-/// The sum over pieces.
-fn add_pieces(
-    partial: Access,
-    target: &Access,
-    outer: &[usize],
-    columns: usize,
-    pieces: usize,
-) -> Fold {
-    let mut program = Program::default();
-    let value = program.push(Instruction::Load(partial));
-    let access = Access {
-        strides: [&[0], target.strides.as_slice()].concat(),
-        ..target.clone()
-    };
-    let mut kept = vec![true; outer.len() + 1];
+/// The sum over the first axis.
+fn add_pieces(partial: Access, target: &Access, outer: &[usize], columns: usize) -> Fold {
+    let mut body = Body::default();
+    let value = body.program.push(Instruction::Load(partial));
+    body.accumulates.push(Accumulate {
+        combine: Combine::Sum,
+        value,
+        access: Access {
+            strides: [&[0], target.strides.as_slice()].concat(),
+            ..target.clone()
+        },
+    });
+    let mut kept = vec![true; outer.len()];
     kept[0] = false;
     Fold {
         kernel: LoopKernel {
-            outer: [&[pieces], outer].concat(),
+            outer: outer.to_vec(),
             columns,
-            body: Body {
-                program,
-                stores: Vec::new(),
-                accumulates: vec![Accumulate {
-                    combine: Combine::Sum,
-                    value,
-                    access,
-                }],
-            },
+            body,
         },
         kept,
         keeps_columns: true,

@@ -3,11 +3,11 @@
 //! It follows what the scheduler fuses. Elementwise work and reductions of rows share a loop
 //! kernel, so a value between them costs no memory; a contraction takes elementwise work in
 //! its epilogue; a sum over rows is complete only when its kernel ends. What crosses such a
-//! border is written once and read once by each kernel behind it. Each further reduction of
+//! border is written once and read once by each kernel behind it, or computed there again. Each further reduction of
 //! rows that needs the one before it walks the row once more.
 
 use super::emit::{Arithmetic, Binary, Unary};
-use super::language::{Extents, MAX_RANK};
+use super::language::{Extents, MAX_RANK, NO_AXIS};
 use crate::ir::{Graph, Layout, Lowering, Node, NodeId, ScalarOp};
 
 /// A device's rates, in nanoseconds.
@@ -60,6 +60,8 @@ pub(super) enum Role {
     Leaf,
     /// Another view of its operand.
     View,
+    /// A view with the axes elsewhere: what is computed must be in memory to be seen so.
+    Turn,
     /// Elementwise.
     Elementwise,
     /// A reduction along the columns of a row.
@@ -83,6 +85,8 @@ pub(super) struct Work {
     pub elements: f64,
     /// Elements of the operand of a reduction.
     pub reduced: f64,
+    /// Of a leaf that is computed elsewhere: after how many kernels.
+    pub since: Option<u32>,
 }
 
 /// Buffers for [`CostModel::total`], by node.
@@ -95,11 +99,16 @@ pub(super) struct Scratch {
 struct State {
     /// Kernels that must be complete before its own.
     depth: u32,
-    /// Part of a contraction's epilogue.
-    epilogue: bool,
+    /// The contraction it is computed in the epilogue of, as its place in the order from 1;
+    /// 0 if none.
+    epilogue: usize,
+    /// Seen with the axes elsewhere, though not in memory from the start.
+    turned: bool,
     /// The cost of the passes below it, and how many.
     walked: f64,
     passes: u32,
+    /// Not in memory from the start.
+    computed: bool,
     /// The node whose memory it is a view of.
     base: usize,
     stored: bool,
@@ -132,11 +141,14 @@ impl CostModel {
         }
         let mut total = Total::default();
         let (mut walked, mut kernels) = (0.0f64, 0u64);
-        for &node in order {
+        for (place, &node) in order.iter().enumerate() {
             let work = work(node);
-            let state = self.placed(node, &work, operands(node), states);
+            let mut state = self.placed(node, &work, operands(node), states);
+            if work.role == Role::Contraction {
+                state.epilogue = place + 1;
+            }
             let loops = matches!(work.role, Role::Elementwise | Role::RowReduction)
-                && !state.epilogue
+                && state.epilogue == 0
                 && work.elements.max(work.reduced) > 1.0;
             if loops {
                 kernels |= 1 << (state.depth % 64);
@@ -154,8 +166,16 @@ impl CostModel {
             states[base].stored = true;
         }
         for &node in order {
+            if states[node].reads != 0 && !states[node].stored && states[node].computed {
+                match self.again(node, &work, &operands, states) {
+                    Some(time) => total.time += time,
+                    None => states[node].stored = true,
+                }
+            }
+        }
+        for &node in order {
             let (work, state) = (work(node), &states[node]);
-            let written = state.stored && !matches!(work.role, Role::Leaf | Role::Number);
+            let written = state.stored && state.computed;
             let times = f64::from(u32::from(written) + state.reads.count_ones());
             total.bytes += times * work.elements * 4.0;
         }
@@ -164,41 +184,107 @@ impl CostModel {
         total
     }
 
+    /// The time of computing a value again in every kernel that reads it, from what is in
+    /// memory anyway, if that is cheaper than keeping it.
+    fn again<'a>(
+        &self,
+        node: usize,
+        work: &impl Fn(usize) -> Work,
+        operands: &impl Fn(usize) -> &'a [usize],
+        states: &mut [State],
+    ) -> Option<f64> {
+        let (mut time, mut bases, mut steps) = (0.0, Vec::new(), 0);
+        let mut open = vec![node];
+        while let Some(next) = open.pop() {
+            let state = &states[next];
+            if next != node && (state.stored || !state.computed) {
+                if state.computed || work(next).role == Role::Leaf {
+                    bases.push(next);
+                }
+                continue;
+            }
+            steps += 1;
+            if work(next).role != Role::Elementwise || steps > 4 {
+                return None;
+            }
+            time += work(next).time;
+            open.extend(operands(next).iter().map(|&operand| states[operand].base));
+        }
+        bases.sort_unstable();
+        bases.dedup();
+        let reads = states[node].reads;
+        let times = f64::from(reads.count_ones());
+        let more = |base: &usize| {
+            let missing = reads & !states[*base].reads;
+            f64::from(missing.count_ones()) * work(*base).elements * 4.0 * self.byte
+        };
+        let again = time * times + bases.iter().map(more).sum::<f64>();
+        if again >= (1.0 + times) * work(node).elements * 4.0 * self.byte {
+            return None;
+        }
+        for base in bases {
+            states[base].reads |= reads;
+        }
+        states[node].reads = 0;
+        Some(time * times)
+    }
+
     /// Where a node stands among the kernels, from where its operands stand.
     fn placed(&self, node: usize, work: &Work, operands: &[usize], states: &[State]) -> State {
         let mut state = State {
             base: node,
             ..State::default()
         };
+        let looks = matches!(
+            work.role,
+            Role::View | Role::Turn | Role::Contraction | Role::Memory
+        );
         for &operand in operands {
-            let below = &states[operand];
+            let mut below = states[operand];
+            if below.turned && !looks {
+                below.depth += 1;
+                below.epilogue = 0;
+            }
             if below.depth > state.depth {
                 state.epilogue = below.epilogue;
                 state.depth = below.depth;
             } else if below.depth == state.depth {
-                state.epilogue |= below.epilogue;
+                state.epilogue = state.epilogue.max(below.epilogue);
             }
             state.walked = state.walked.max(below.walked);
             state.passes = state.passes.max(below.passes);
         }
         match work.role {
-            Role::Number | Role::Leaf | Role::Elementwise => {}
-            Role::View => state.base = operands.first().map_or(node, |&of| states[of].base),
-            Role::RowReduction => {
-                if state.epilogue {
-                    state.depth += 1;
-                    state.epilogue = false;
+            Role::Number => {}
+            Role::Leaf => {
+                state.computed = work.since.is_some();
+                state.depth = work.since.unwrap_or(0);
+            }
+            Role::Elementwise => state.computed = true,
+            Role::View | Role::Turn => {
+                if let Some(&of) = operands.first() {
+                    state.base = states[of].base;
+                    let computed = states[state.base].computed;
+                    state.turned = computed && (work.role == Role::Turn || states[of].turned);
                 }
+            }
+            Role::RowReduction => {
+                if state.epilogue != 0 {
+                    state.depth += 1;
+                    state.epilogue = 0;
+                }
+                state.computed = true;
                 state.walked += work.reduced * self.pass;
                 state.passes += 1;
             }
             Role::ColumnReduction | Role::Memory => {
+                state.computed = true;
                 state.depth += 1;
-                state.epilogue = false;
+                state.epilogue = 0;
             }
             Role::Contraction => {
+                state.computed = true;
                 state.depth += 1;
-                state.epilogue = true;
             }
         }
         state
@@ -234,14 +320,40 @@ impl CostModel {
         self.launch + elements * 4.0 * self.byte
     }
 
-    /// A reduction of that many elements; sums over rows keep many sums at once.
-    pub(super) fn reduction(&self, elements: f64, rows: bool) -> f64 {
+    /// A reduction of a value that varies over `extents`; sums over rows keep many sums at
+    /// once.
+    pub(super) fn reduction(&self, extents: &Extents, rows: bool) -> f64 {
         let weight = if rows { 1.0 } else { 2.0 };
-        elements * self.instruction * weight
+        let lanes = if extents.varies(0) { 1.0 } else { 4.0 };
+        extents.elements() * self.instruction * weight * lanes
     }
 
     /// The estimate for a graph, dead code left out.
     pub fn estimate(&self, graph: &Graph) -> Estimate {
+        self.estimate_region(graph, &[])
+    }
+
+    /// After how many kernels each value of a graph is there.
+    pub(super) fn depths(&self, graph: &Graph) -> Vec<u32> {
+        let mut scratch = Scratch::default();
+        self.estimate_with(graph, &[], &mut scratch);
+        let count = graph.nodes().len();
+        scratch.states.resize(count, State::default());
+        scratch.states.iter().map(|state| state.depth).collect()
+    }
+
+    /// The estimate for a graph some of whose inputs are computed elsewhere, after as many
+    /// kernels as is said.
+    pub(super) fn estimate_region(&self, graph: &Graph, since: &[(NodeId, u32)]) -> Estimate {
+        self.estimate_with(graph, since, &mut Scratch::default())
+    }
+
+    fn estimate_with(
+        &self,
+        graph: &Graph,
+        since: &[(NodeId, u32)],
+        scratch: &mut Scratch,
+    ) -> Estimate {
         let nodes = graph.nodes();
         let live = super::region::live(graph);
         let order: Vec<usize> = (0..nodes.len()).filter(|&index| live[index]).collect();
@@ -249,11 +361,15 @@ impl CostModel {
             .iter()
             .map(|node| node.inputs.iter().map(|input| input.index()).collect())
             .collect();
-        let works: Vec<Work> = nodes
+        let extents = true_extents(&nodes);
+        let mut works: Vec<Work> = nodes
             .iter()
-            .zip(&true_extents(&nodes))
-            .map(|(node, extents)| self.work(&nodes, node, extents))
+            .zip(&extents)
+            .map(|(node, own)| self.work(&nodes, node, own, &extents))
             .collect();
+        for (leaf, depth) in since {
+            works[leaf.index()].since = Some(*depth);
+        }
         let outputs = graph.outputs().into_iter().map(|(_, id)| id);
         let updates = graph.updates().into_iter().map(|(_, id)| id);
         let roots: Vec<usize> = outputs.chain(updates).map(NodeId::index).collect();
@@ -262,7 +378,7 @@ impl CostModel {
             &roots,
             |node| works[node],
             |node| &operands[node],
-            &mut Scratch::default(),
+            scratch,
         );
         let mut estimate = Estimate {
             nanoseconds: total.time,
@@ -271,12 +387,12 @@ impl CostModel {
             ..Estimate::default()
         };
         for &index in &order {
-            estimate.count(&nodes[index], works[index].role);
+            estimate.count(&nodes[index], works[index].role, &extents[index]);
         }
         estimate
     }
 
-    fn work(&self, nodes: &[Node], node: &Node, extents: &Extents) -> Work {
+    fn work(&self, nodes: &[Node], node: &Node, extents: &Extents, all: &[Extents]) -> Work {
         let of = |id: &NodeId| nodes[id.index()].ty.shape.elements() as f64;
         let elements = node.ty.shape.elements() as f64;
         let reduced = node.inputs.first().map_or(0.0, of);
@@ -292,13 +408,17 @@ impl CostModel {
                 } else {
                     Role::ColumnReduction
                 };
-                (role, self.reduction(reduced, rows))
+                let operand = &all[node.inputs[0].index()];
+                (role, self.reduction(operand, rows))
             }
             Lowering::View(layout) => {
                 let from = &nodes[node.inputs[0].index()].ty.shape;
                 let plain = Layout::contiguous(from);
                 match layout(&node.op.attributes, &plain, &node.ty.shape) {
-                    Some(_) => (Role::View, 0.0),
+                    Some(seen) => match super::encode::sources(&seen, from) {
+                        Some(sources) => (turn(&sources), 0.0),
+                        None => (Role::View, 0.0),
+                    },
                     None => (Role::Memory, self.memory(2.0 * elements)),
                 }
             }
@@ -319,7 +439,19 @@ impl CostModel {
             time,
             elements,
             reduced,
+            since: None,
         }
+    }
+}
+
+/// Whether a view moves axes so that rows do not stay rows.
+pub(super) fn turn(sources: &[u8]) -> Role {
+    let used = sources.iter().filter(|source| **source != NO_AXIS);
+    let last_stays = matches!(sources.first(), None | Some(&0 | &NO_AXIS));
+    if last_stays && used.is_sorted() {
+        Role::View
+    } else {
+        Role::Turn
     }
 }
 
@@ -366,7 +498,7 @@ fn mark_traffic(
     work: &impl Fn(usize) -> Work,
     states: &mut [State],
 ) {
-    if role == Role::View {
+    if matches!(role, Role::View | Role::Turn) {
         return;
     }
     let own_kernel = matches!(role, Role::Contraction | Role::Memory);
@@ -376,11 +508,14 @@ fn mark_traffic(
     };
     for &operand in operands {
         let base = states[operand].base;
-        let in_memory = work(base).role == Role::Leaf;
-        if own_kernel || depth > states[base].depth {
+        let in_memory = work(base).role == Role::Leaf && !states[base].computed;
+        let other_epilogue =
+            states[base].epilogue != 0 && states[base].epilogue != states[node].epilogue;
+        let crosses = depth > states[base].depth || other_epilogue && role != Role::ColumnReduction;
+        if own_kernel {
             states[base].stored = true;
         }
-        if !own_kernel && (in_memory || depth > states[base].depth) {
+        if !own_kernel && (in_memory || crosses) {
             states[base].reads |= 1 << (depth % 64);
         }
     }
@@ -401,18 +536,21 @@ pub struct Estimate {
     pub column_reductions: usize,
     /// Matrix products.
     pub contractions: usize,
-    /// Elementwise instructions.
+    /// Elementwise instructions on every element of a row.
     pub instructions: usize,
-    /// Those that are divisions, roots or transcendental.
+    /// Those of them that are divisions, roots or transcendental.
     pub heavy: usize,
+    /// Instructions on one number for a row, or fewer.
+    pub row_instructions: usize,
 }
 
 impl Estimate {
-    fn count(&mut self, node: &Node, role: Role) {
+    fn count(&mut self, node: &Node, role: Role, extents: &Extents) {
         match role {
             Role::RowReduction => self.row_reductions += 1,
             Role::ColumnReduction => self.column_reductions += 1,
             Role::Contraction => self.contractions += 1,
+            Role::Elementwise if !extents.varies(0) => self.row_instructions += 1,
             Role::Elementwise => {
                 self.instructions += 1;
                 if let Lowering::Pointwise(op) = node.op.def.lowering {

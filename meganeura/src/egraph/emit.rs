@@ -38,12 +38,15 @@ pub(super) enum Unary {
     Reciprocal,
 }
 
+/// Operands that vary over the same.
+type Level<T, V> = (Extents, Vec<(T, V)>);
+
 /// Operands in groups that vary over the same, the smaller first.
 fn levels<A: Arithmetic, T>(
     arithmetic: &A,
     operands: impl IntoIterator<Item = (T, A::Value)>,
-) -> Vec<(Extents, Vec<(T, A::Value)>)> {
-    let mut levels: Vec<(Extents, Vec<(T, A::Value)>)> = Vec::new();
+) -> Vec<Level<T, A::Value>> {
+    let mut levels: Vec<Level<T, A::Value>> = Vec::new();
     for (what, value) in operands {
         let extents = arithmetic.extents(&value);
         match levels.iter_mut().find(|level| level.0 == extents) {
@@ -64,8 +67,7 @@ pub(super) fn sum<A: Arithmetic>(
     constant: f64,
     terms: impl IntoIterator<Item = (f64, A::Value)>,
 ) -> A::Value {
-    // Only a sum that is a number lacks terms.
-    let mut total: Option<A::Value> = None;
+    let mut total: Option<Signed<A::Value>> = None;
     let mut constant = Some(constant).filter(|constant| *constant != 0.0);
     for (_, mut group) in levels(arithmetic, terms) {
         // Start from a term that is added as it stands.
@@ -74,10 +76,6 @@ pub(super) fn sum<A: Arithmetic>(
             plain(a.0).cmp(&plain(b.0))
         });
         for (coefficient, value) in group {
-            let Some(sum) = total.take() else {
-                total = Some(first_term(arithmetic, &mut constant, coefficient, value));
-                continue;
-            };
             let size = coefficient.abs();
             let value = if size == 1.0 {
                 value
@@ -85,50 +83,38 @@ pub(super) fn sum<A: Arithmetic>(
                 let size = arithmetic.number(size);
                 arithmetic.binary(Binary::Multiply, value, size)
             };
-            let op = if coefficient < 0.0 {
-                Binary::Subtract
-            } else {
-                Binary::Add
-            };
-            total = Some(arithmetic.binary(op, sum, value));
+            let term = (coefficient < 0.0, value);
+            total = Some(match total {
+                None => term,
+                Some(sum) => add(arithmetic, sum, term),
+            });
         }
         // A number joins while the sum is still small.
-        if let Some(number) = constant.take() {
-            let (op, size) = if number < 0.0 {
-                (Binary::Subtract, arithmetic.number(-number))
-            } else {
-                (Binary::Add, arithmetic.number(number))
-            };
-            total = total.map(|sum| arithmetic.binary(op, sum, size));
+        if let (Some(sum), Some(value)) = (total.clone(), constant.take()) {
+            let number = arithmetic.number(value.abs());
+            total = Some(add(arithmetic, sum, (value < 0.0, number)));
         }
     }
     match total {
-        Some(total) => total,
+        Some((true, total)) => arithmetic.unary(Unary::Negate, total),
+        Some((false, total)) => total,
         None => arithmetic.number(constant.unwrap_or(0.0)),
     }
 }
 
-/// The first term of a sum; `constant − value` is one instruction.
-fn first_term<A: Arithmetic>(
+/// A value, and whether its negative is meant.
+type Signed<V> = (bool, V);
+
+fn add<A: Arithmetic>(
     arithmetic: &mut A,
-    constant: &mut Option<f64>,
-    coefficient: f64,
-    value: A::Value,
-) -> A::Value {
-    if coefficient == 1.0 {
-        return value;
+    a: Signed<A::Value>,
+    b: Signed<A::Value>,
+) -> Signed<A::Value> {
+    match (a.0, b.0) {
+        (false, true) => (false, arithmetic.binary(Binary::Subtract, a.1, b.1)),
+        (true, false) => (false, arithmetic.binary(Binary::Subtract, b.1, a.1)),
+        (negative, _) => (negative, arithmetic.binary(Binary::Add, a.1, b.1)),
     }
-    if coefficient == -1.0 {
-        return match constant.take() {
-            Some(number) => {
-                let number = arithmetic.number(number);
-                arithmetic.binary(Binary::Subtract, number, value)
-            }
-            None => arithmetic.unary(Unary::Negate, value),
-        };
-    }
-    let coefficient = arithmetic.number(coefficient);
-    arithmetic.binary(Binary::Multiply, value, coefficient)
 }
 
 /// Π value^(half / 2).

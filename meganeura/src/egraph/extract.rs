@@ -10,7 +10,7 @@ use egg::{Id, Language};
 use rustc_hash::FxHashMap;
 
 use super::build::{Solution, Step};
-use super::cost::{CostModel, Price, Role, Scratch, Work};
+use super::cost::{CostModel, Price, Role, Scratch, Work, turn};
 use super::emit;
 use super::facts::Terms;
 use super::language::{Extents, Term};
@@ -241,6 +241,12 @@ impl<'a> Table<'a> {
         choices
     }
 
+    /// The selection a single greedy pass makes.
+    pub(super) fn first(&mut self) -> Option<Choices> {
+        let choices = self.sets(&vec![false; self.classes.len()]);
+        self.order(&choices).map(|_| choices)
+    }
+
     /// The best selection found and its cost.
     pub(super) fn search(&mut self) -> Option<(Choices, f64)> {
         let mut best: Option<(Choices, f64)> = None;
@@ -305,10 +311,10 @@ impl<'a> Table<'a> {
     fn mark(&self, root: usize, choices: &[usize], seen: &mut [bool]) {
         let mut stack = vec![root];
         while let Some(class) = stack.pop() {
-            if !std::mem::replace(&mut seen[class], true) {
-                if let Some(choice) = self.classes[class].get(choices[class]) {
-                    stack.extend(&choice.operands);
-                }
+            if !std::mem::replace(&mut seen[class], true)
+                && let Some(choice) = self.classes[class].get(choices[class])
+            {
+                stack.extend(&choice.operands);
             }
         }
     }
@@ -449,12 +455,14 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
             .fold(Extents::SCALAR, |all, id| all.join(&extents(id)))
             .elements(),
         reduced: 0.0,
+        since: None,
     };
     match term {
         Term::Leaf(index) => {
-            let ty = &eg.analysis.leaves[*index as usize].ty;
+            let leaf = &eg.analysis.leaves[*index as usize];
             work.role = Role::Leaf;
-            work.elements = ty.shape.elements() as f64;
+            work.elements = leaf.ty.shape.elements() as f64;
+            work.since = leaf.since;
         }
         Term::Constant(_) => {
             work.role = Role::Number;
@@ -484,9 +492,9 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
             };
             work.reduced = extents(child).elements();
             work.elements = super::normal::without(extents(child), span).elements();
-            pricing.time = model.reduction(work.reduced, rows);
+            pricing.time = model.reduction(&extents(child), rows);
         }
-        Term::Rename(..) => work.role = Role::View,
+        Term::Rename(sources, _) => work.role = turn(sources),
         Term::Contract(k, [left, right]) => {
             let (mut a, mut b) = (extents(left), extents(right));
             let (left, right) = (a.elements(), b.elements());

@@ -14,14 +14,18 @@ mod emit;
 mod encode;
 mod extract;
 mod facts;
+mod greedy;
 mod language;
 mod normal;
 mod region;
 mod report;
+mod rules;
 mod saturate;
+mod verify;
 
 pub use cost::{CostModel, Estimate};
 pub use report::Report;
+pub use verify::{Verified, verify};
 
 use std::time::Instant;
 
@@ -51,10 +55,10 @@ pub fn optimize(graph: &Graph, rewrites: Rewrites, model: &CostModel) -> (Graph,
         ..Report::default()
     };
     let mut result = plain;
-    if rewrites != Rewrites::Off {
-        if let Some(cheaper) = saturate::regions(&result, rewrites, model, &mut report) {
-            result = cheaper;
-        }
+    if rewrites != Rewrites::Off
+        && let Some(cheaper) = saturate::regions(&result, rewrites, model, &mut report)
+    {
+        result = cheaper;
     }
     report.milliseconds = start.elapsed().as_secs_f64() * 1e3;
     (result, report)

@@ -12,6 +12,7 @@ mod op;
 pub mod random;
 mod scalar;
 mod shape;
+mod text;
 mod treatment;
 
 pub use array::Array;

@@ -1,8 +1,12 @@
-//! Plans on devices.
+//! Plans on devices: the executors, and the session that binds plans to one of them.
 
 pub mod cpu;
+mod device;
 mod executor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod session;
 
+pub use device::Device;
 pub use executor::{Binding, Executor, MemoryId, ProgramId, RunError};
+pub use session::{Elements, Session, SessionError, StepId};

@@ -1,6 +1,16 @@
-//! The executor for machines without a GPU.
+//! The CPU executor.
 
+mod bounds;
+mod contract;
+mod executor;
 pub mod gemm;
+mod index;
+mod loops;
+mod memory;
 mod pool;
+#[cfg(test)]
+mod tests;
+mod vector;
 
+pub use executor::CpuExecutor;
 pub use pool::Pool;

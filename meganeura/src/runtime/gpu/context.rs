@@ -6,7 +6,7 @@ use super::pipeline::Pipeline;
 use blade_graphics as blade;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// An opened GPU: the driver's context, its limits, and the pipelines compiled so far.
 pub struct Context {
@@ -42,7 +42,25 @@ impl Context {
         }
     }
 
+    /// A device is opened once for all that use it at the same time, so that they share
+    /// its pipelines.
     fn open(adapter: &Adapter) -> Result<Arc<Self>, GpuError> {
+        static OPEN: Mutex<Vec<Weak<Context>>> = Mutex::new(Vec::new());
+        let mut open = lock(&OPEN);
+        open.retain(|context| context.strong_count() > 0);
+        let mut alive = open.iter().filter_map(Weak::upgrade);
+        let same = |context: &Arc<Context>| {
+            context.adapter.device_id == adapter.device_id && !context.has_failed()
+        };
+        if let Some(context) = alive.find(same) {
+            return Ok(context);
+        }
+        let context = Self::open_anew(adapter)?;
+        open.push(Arc::downgrade(&context));
+        Ok(context)
+    }
+
+    fn open_anew(adapter: &Adapter) -> Result<Arc<Self>, GpuError> {
         let desc = blade::ContextDesc {
             device_id: Some(adapter.device_id),
             ..Default::default()
@@ -109,13 +127,16 @@ impl Context {
         guarded(what, call).inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
-    pub(super) fn submit(&self, encoder: &mut blade::CommandEncoder) -> Result<(), GpuError> {
+    pub(super) fn submit(
+        &self,
+        encoder: &mut blade::CommandEncoder,
+    ) -> Result<blade::SyncPoint, GpuError> {
         let point = self.guarded("submitting", || self.raw.submit(encoder))?;
-        *lock(&self.last) = Some(point);
-        Ok(())
+        *lock(&self.last) = Some(point.clone());
+        Ok(point)
     }
 
-    fn wait_for(&self, point: &blade::SyncPoint) -> Result<(), GpuError> {
+    pub(super) fn wait_for(&self, point: &blade::SyncPoint) -> Result<(), GpuError> {
         loop {
             match self.guarded("waiting", || self.raw.wait_for(point, !0))? {
                 Ok(true) => return Ok(()),

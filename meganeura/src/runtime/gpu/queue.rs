@@ -3,9 +3,10 @@
 use super::buffer::Buffer;
 use super::context::Context;
 use super::error::GpuError;
-use super::hazard::{self, Access, Region};
+use super::hazard::{self, Access};
 use super::pipeline::{Arguments, Binding, Bound, Pipeline};
 use blade_graphics as blade;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One execution of a pipeline.
@@ -28,17 +29,22 @@ impl Dispatch {
     pub fn access(&self) -> Access {
         let mut access = Access::default();
         for binding in &self.bindings {
-            let region = Region {
-                space: Arc::as_ptr(&binding.buffer) as usize,
-                start: binding.offset,
-                end: binding.offset + binding.bytes,
-            };
             match binding.writes {
-                true => access.writes.push(region),
-                false => access.reads.push(region),
+                true => access.writes.push(binding.region()),
+                false => access.reads.push(binding.region()),
             }
         }
         access
+    }
+
+    /// Whether two bindings overlap and one of them is written: invocations would not see
+    /// each other's writes in any order, and compilers assume that they need not.
+    fn overlaps_itself(&self) -> bool {
+        self.bindings.iter().enumerate().any(|(index, a)| {
+            let others = self.bindings[..index].iter();
+            let mut overlapping = others.filter(|b| a.region().overlaps(&b.region()));
+            overlapping.any(|b| a.writes || b.writes)
+        })
     }
 
     fn check(&self, context: &Context) -> Result<(), GpuError> {
@@ -61,6 +67,9 @@ impl Dispatch {
                 "cannot start {:?} workgroups",
                 self.groups
             )));
+        }
+        if self.overlaps_itself() {
+            return Err(invalid("writes memory that it binds twice".to_owned()));
         }
         for binding in &self.bindings {
             if binding.bytes > limits.binding_bytes {
@@ -133,11 +142,20 @@ const STAGING_BYTES: u64 = 8 << 20;
 /// 1 MiB of them at up to 256 bytes each.
 const DISPATCHES_PER_SUBMISSION: usize = 2_000;
 
+/// Command buffers of a queue: all but one may be executing while that one is recorded.
+const COMMAND_BUFFERS: usize = 4;
+
+/// Staging buffers for uploads, used in turn.
+const UPLOADS: usize = 3;
+
 /// Records commands and submits them in order.
 pub struct Queue {
     context: Arc<Context>,
     encoder: blade::CommandEncoder,
-    upload: Option<Buffer>,
+    /// Submissions that may still be executing, oldest first.
+    in_flight: VecDeque<blade::SyncPoint>,
+    /// Staging buffers, each with the submission that used it last; the front is next.
+    uploads: VecDeque<(Option<Buffer>, Option<blade::SyncPoint>)>,
     download: Option<Buffer>,
 }
 
@@ -146,7 +164,7 @@ impl Queue {
     pub fn new(context: &Arc<Context>) -> Result<Self, GpuError> {
         let desc = blade::CommandEncoderDesc {
             name: "meganeura",
-            buffer_count: 2,
+            buffer_count: COMMAND_BUFFERS as u32,
             manual_barriers: false,
         };
         let encoder = context.guarded("creating a command encoder", || {
@@ -155,7 +173,8 @@ impl Queue {
         Ok(Self {
             context: context.clone(),
             encoder,
-            upload: None,
+            in_flight: VecDeque::new(),
+            uploads: (0..UPLOADS).map(|_| (None, None)).collect(),
             download: None,
         })
     }
@@ -165,7 +184,7 @@ impl Queue {
         &self.context
     }
 
-    /// Copies data into a buffer.
+    /// Copies data into a buffer, after everything submitted so far.
     pub fn write(&mut self, buffer: &Buffer, offset: u64, data: &[u8]) -> Result<(), GpuError> {
         check_range(buffer, offset, data.len())?;
         if buffer.is_mapped() {
@@ -173,18 +192,16 @@ impl Queue {
             return buffer.write_mapped(offset, data);
         }
         for (index, piece) in data.chunks(STAGING_BYTES as usize).enumerate() {
-            // The previous piece must have left the staging buffer.
-            self.context.wait()?;
-            let staging = staging(&self.context, &mut self.upload, piece.len(), Buffer::upload)?;
+            let (mut slot, used) = self.uploads.pop_front().unwrap_or_default();
+            if let Some(point) = used {
+                self.context.wait_for(&point)?;
+            }
+            let staging = staging(&self.context, &mut slot, piece.len(), Buffer::upload)?;
             staging.write_mapped(0, piece)?;
             let target = buffer.at(offset + index as u64 * STAGING_BYTES);
-            copy(
-                &self.context,
-                &mut self.encoder,
-                staging.at(0),
-                target,
-                piece.len(),
-            )?;
+            let source = staging.at(0);
+            let point = self.copy(source, target, piece.len())?;
+            self.uploads.push_back((slot, Some(point)));
         }
         Ok(())
     }
@@ -196,55 +213,71 @@ impl Queue {
             self.context.wait()?;
             return buffer.read_mapped(offset, data);
         }
+        let mut slot = self.download.take();
         for (index, piece) in data.chunks_mut(STAGING_BYTES as usize).enumerate() {
-            let staging = staging(
-                &self.context,
-                &mut self.download,
-                piece.len(),
-                Buffer::download,
-            )?;
+            let staging = staging(&self.context, &mut slot, piece.len(), Buffer::download)?;
             let source = buffer.at(offset + index as u64 * STAGING_BYTES);
-            copy(
-                &self.context,
-                &mut self.encoder,
-                source,
-                staging.at(0),
-                piece.len(),
-            )?;
-            self.context.wait()?;
+            let point = self.copy(source, staging.at(0), piece.len())?;
+            self.context.wait_for(&point)?;
             staging.read_mapped(0, piece)?;
         }
+        self.download = slot;
         Ok(())
     }
 
-    /// Fills a buffer with zeros.
+    /// Fills a buffer with zeros, after everything submitted so far.
     pub fn clear(&mut self, buffer: &Buffer) -> Result<(), GpuError> {
-        self.context.wait()?;
         if buffer.is_mapped() {
+            self.context.wait()?;
             return buffer.clear_mapped();
         }
-        self.context.guarded("recording a fill", || {
-            self.encoder.start();
-            let mut pass = self.encoder.transfer("clear");
+        self.submit("a fill", |encoder| {
+            let mut pass = encoder.transfer("clear");
             pass.fill_buffer(buffer.at(0), buffer.bytes(), 0);
         })?;
-        self.context.submit(&mut self.encoder)
+        Ok(())
     }
 
     /// Submits a program. It runs after everything submitted before; [`Context::wait`]
     /// waits for it.
     pub fn run(&mut self, program: &Program) -> Result<(), GpuError> {
-        let starts = (0..program.len()).step_by(DISPATCHES_PER_SUBMISSION);
-        for start in starts {
-            // Of the two command buffers, one may still be executing, not both.
-            self.context.wait()?;
+        for start in (0..program.len()).step_by(DISPATCHES_PER_SUBMISSION) {
             let end = program.len().min(start + DISPATCHES_PER_SUBMISSION);
-            self.context.guarded("recording", || {
-                record(&mut self.encoder, program, start..end);
-            })?;
-            self.context.submit(&mut self.encoder)?;
+            self.submit("a program", |encoder| record(encoder, program, start..end))?;
         }
         Ok(())
+    }
+
+    fn copy(
+        &mut self,
+        source: blade::BufferPiece,
+        target: blade::BufferPiece,
+        bytes: usize,
+    ) -> Result<blade::SyncPoint, GpuError> {
+        self.submit("a copy", |encoder| {
+            let mut pass = encoder.transfer("staging");
+            pass.copy_buffer_to_buffer(source, target, bytes as u64);
+        })
+    }
+
+    /// Records commands into a command buffer that is free, and submits them.
+    fn submit(
+        &mut self,
+        what: &str,
+        record: impl FnOnce(&mut blade::CommandEncoder),
+    ) -> Result<blade::SyncPoint, GpuError> {
+        while self.in_flight.len() >= COMMAND_BUFFERS {
+            if let Some(oldest) = self.in_flight.pop_front() {
+                self.context.wait_for(&oldest)?;
+            }
+        }
+        self.context.guarded(what, || {
+            self.encoder.start();
+            record(&mut self.encoder);
+        })?;
+        let point = self.context.submit(&mut self.encoder)?;
+        self.in_flight.push_back(point.clone());
+        Ok(point)
     }
 }
 
@@ -265,7 +298,6 @@ impl std::fmt::Debug for Queue {
 }
 
 fn record(encoder: &mut blade::CommandEncoder, program: &Program, range: std::ops::Range<usize>) {
-    encoder.start();
     let mut pass = encoder.compute("meganeura");
     for index in range.clone() {
         let dispatch = &program.dispatches[index];
@@ -308,20 +340,4 @@ fn staging<'a>(
     }
     slot.as_ref()
         .ok_or_else(|| GpuError::Driver("the staging buffer is missing".to_owned()))
-}
-
-fn copy(
-    context: &Context,
-    encoder: &mut blade::CommandEncoder,
-    source: blade::BufferPiece,
-    target: blade::BufferPiece,
-    bytes: usize,
-) -> Result<(), GpuError> {
-    context.guarded("recording a copy", || {
-        encoder.start();
-        encoder
-            .transfer("staging")
-            .copy_buffer_to_buffer(source, target, bytes as u64);
-    })?;
-    context.submit(encoder)
 }

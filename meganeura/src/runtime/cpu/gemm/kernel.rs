@@ -55,6 +55,8 @@ pub(super) struct Kernels {
     /// By the logarithm of the registers in a row (1, 2, 4, 8), then by rows - 1.
     along_depth: [&'static [MicroKernel]; 4],
     along_rows: [&'static [MicroKernel]; 4],
+    /// By rows - 1, then by columns - 1.
+    pub dots: &'static [[DotKernel; DOT_COLUMNS]],
     /// Fills a panel of one register's width.
     pub pack_narrow: Packer,
     /// Fills a panel of [`PANEL`] registers' width.
@@ -188,11 +190,77 @@ unsafe fn store_part_of_row<V: Vector, const REGISTERS: usize>(
     }
 }
 
+/// What a dot-product kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[j, d]` for a
+/// few rows of A and columns of B whose depth is contiguous.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DotCall {
+    pub depth: usize,
+    pub a: *const f32,
+    pub a_stride: usize,
+    pub b: *const f32,
+    pub b_stride: usize,
+    pub c: *mut f32,
+    pub c_stride: usize,
+    pub accumulate: bool,
+}
+
+/// # Safety
+///
+/// The CPU must have the kernel's instruction set; A, B and C must be valid for what
+/// [`DotCall`] says; nobody else may access the tile of C.
+pub(super) type DotKernel = unsafe fn(&DotCall);
+
+/// Columns of the widest dot-product kernel.
+pub(super) const DOT_COLUMNS: usize = 4;
+
+/// The body of every dot-product kernel: the lanes are steps of depth.
+///
+/// # Safety
+///
+/// As [`DotKernel`]; it must be inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize>(call: &DotCall) {
+    // SAFETY: the caller vouches for A, B and C over the tile and the depth.
+    unsafe {
+        let mut sums = [[V::splat(0.0); COLUMNS]; ROWS];
+        let whole = call.depth / V::LANES * V::LANES;
+        for step in (0..whole).step_by(V::LANES) {
+            let b: [V; COLUMNS] =
+                std::array::from_fn(|j| V::load(call.b.add(j * call.b_stride + step)));
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let a = V::load(call.a.add(i * call.a_stride + step));
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum = sum.multiply_add(a, b);
+                }
+            }
+        }
+        let rest = call.depth - whole;
+        if rest > 0 {
+            let b: [V; COLUMNS] =
+                std::array::from_fn(|j| V::load_first(call.b.add(j * call.b_stride + whole), rest));
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let a = V::load_first(call.a.add(i * call.a_stride + whole), rest);
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum = sum.multiply_add(a, b);
+                }
+            }
+        }
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (j, sum) in sums.into_iter().enumerate() {
+                let to = call.c.add(i * call.c_stride + j);
+                let sum = sum.sum();
+                *to = if call.accumulate { *to + sum } else { sum };
+            }
+        }
+    }
+}
+
 /// Instantiates the kernels of one instruction set: `registers: rows…` for each width.
 macro_rules! instantiate {
     (
         $name:ident, $display:literal, $vector:ty, $(#[$feature:meta])?
-        1: [$($one:literal)*], 2: [$($two:literal)*], 4: [$($four:literal)*], 8: [$($eight:literal)*]
+        1: [$($one:literal)*], 2: [$($two:literal)*], 4: [$($four:literal)*], 8: [$($eight:literal)*],
+        dots: [$($dots:literal)*]
     ) => {
         pub(super) static $name: Kernels = {
             $(#[$feature])?
@@ -201,6 +269,11 @@ macro_rules! instantiate {
             ) {
                 // SAFETY: passed on to the caller.
                 unsafe { tile::<$vector, ROWS, REGISTERS, ALONG_ROWS>(call) }
+            }
+            $(#[$feature])?
+            unsafe fn dot<const ROWS: usize, const COLUMNS: usize>(call: &DotCall) {
+                // SAFETY: passed on to the caller.
+                unsafe { dots::<$vector, ROWS, COLUMNS>(call) }
             }
             $(#[$feature])?
             unsafe fn pack<const REGISTERS: usize>(lines: &Lines, panel: *mut f32) {
@@ -226,6 +299,7 @@ macro_rules! instantiate {
                     &[$(compiled::<$four, 4, true>),*],
                     &[$(compiled::<$eight, 8, true>),*],
                 ],
+                dots: &[$([dot::<$dots, 1>, dot::<$dots, 2>, dot::<$dots, 3>, dot::<$dots, 4>]),*],
                 pack_narrow: pack::<1>,
                 pack_panel: pack::<PANEL>,
             }
@@ -239,12 +313,14 @@ instantiate!(
     1: [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     2: [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
     4: [1 2 3 4 5 6],
-    8: [1 2 3]
+    8: [1 2 3],
+    dots: [1 2 3 4]
 );
 #[cfg(target_arch = "x86_64")]
 instantiate!(
     AVX2, "AVX2", super::vector::x86::Avx2, #[target_feature(enable = "avx2,fma")]
-    1: [1 2 3 4 5 6], 2: [1 2 3 4 5 6], 4: [1 2], 8: [1]
+    1: [1 2 3 4 5 6], 2: [1 2 3 4 5 6], 4: [1 2], 8: [1],
+    dots: [1 2]
 );
 #[cfg(target_arch = "aarch64")]
 instantiate!(
@@ -252,11 +328,13 @@ instantiate!(
     1: [1 2 3 4 5 6 7 8 9 10 11 12],
     2: [1 2 3 4 5 6 7 8 9 10 11 12],
     4: [1 2 3 4 5 6],
-    8: [1 2]
+    8: [1 2],
+    dots: [1 2 3 4]
 );
 instantiate!(
     PORTABLE, "portable", Portable,
-    1: [1 2 3 4 5], 2: [1 2 3 4 5], 4: [1 2 3], 8: [1]
+    1: [1 2 3 4 5], 2: [1 2 3 4 5], 4: [1 2 3], 8: [1],
+    dots: [1 2]
 );
 
 /// The kernels that this CPU can run, the fastest first.

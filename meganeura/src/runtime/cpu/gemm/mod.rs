@@ -8,13 +8,16 @@
 //! The order in which products are added depends on the shape only: results are the same
 //! for any number of threads.
 //!
-//! Inside, from the outside in: [`split`] cuts C among threads, [`block`] walks one thread's
-//! part and prepares operands with [`pack`], and [`kernel`] computes tiles in registers of
-//! the widest instruction set there is ([`vector`]).
+//! Inside, from the outside in: `split` cuts C among threads, `block` walks one thread's
+//! part, `prepare` makes operands readable for micro-kernels (in place, or with `pack`), and
+//! `kernel` computes tiles in registers of the widest instruction set there is (`vector`).
+//! Products with few rows or columns go through `dot` instead.
 
 mod block;
+mod dot;
 mod kernel;
 mod pack;
+mod prepare;
 mod problem;
 mod split;
 #[cfg(test)]

@@ -6,6 +6,9 @@
 
 use super::vector::Vector;
 
+/// The most floats in a register.
+const WIDEST: usize = 16;
+
 /// Some lines of an operand in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines {
@@ -49,8 +52,7 @@ pub(super) unsafe fn panel<V: Vector, const REGISTERS: usize>(lines: &Lines, pan
         } else if lines.depth_stride == 1 {
             transpose::<V>(lines, REGISTERS * V::LANES, panel);
         } else {
-            gather(lines, REGISTERS * V::LANES, 0..lines.count, 0, panel);
-            clear(lines, REGISTERS * V::LANES, panel);
+            gather(lines, REGISTERS * V::LANES, panel);
         }
     }
 }
@@ -88,63 +90,74 @@ unsafe fn copy<V: Vector, const REGISTERS: usize>(lines: &Lines, panel: *mut f32
 /// As [`panel`].
 #[inline(always)]
 unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
-    let whole_lines = lines.count / V::LANES * V::LANES;
-    let whole_depth = lines.depth / V::LANES * V::LANES;
-    // SAFETY: the blocks lie inside the lines and inside the panel.
-    unsafe {
-        for line in (0..whole_lines).step_by(V::LANES) {
-            for step in (0..whole_depth).step_by(V::LANES) {
-                V::transpose(
-                    lines.from.add(line * lines.line_stride + step),
-                    lines.line_stride,
-                    panel.add(step * width + line),
-                    width,
-                );
-            }
-        }
-        gather(lines, width, 0..whole_lines, whole_depth, panel);
-        gather(lines, width, whole_lines..lines.count, 0, panel);
-        clear(lines, width, panel);
-    }
-}
-
-/// Packs the given lines from a step of depth on, float by float.
-///
-/// # Safety
-///
-/// As [`panel`].
-#[inline(always)]
-unsafe fn gather(
-    lines: &Lines,
-    width: usize,
-    chosen: std::ops::Range<usize>,
-    first_step: usize,
-    panel: *mut f32,
-) {
-    for line in chosen {
-        for step in first_step..lines.depth {
-            // SAFETY: inside the lines and inside the panel.
+    for line in (0..width).step_by(V::LANES) {
+        let count = lines.count.saturating_sub(line).min(V::LANES);
+        for step in (0..lines.depth).step_by(V::LANES) {
+            let steps = (lines.depth - step).min(V::LANES);
+            let from = lines.from.wrapping_add(line * lines.line_stride + step);
+            // SAFETY: the block lies inside the panel, and its first `count` lines and
+            // `steps` steps inside the lines.
             unsafe {
-                let from = lines
-                    .from
-                    .add(line * lines.line_stride + step * lines.depth_stride);
-                *panel.add(step * width + line) = *from;
+                let to = panel.add(step * width + line);
+                if count == V::LANES && steps == V::LANES {
+                    V::transpose(from, lines.line_stride, to, width);
+                } else {
+                    transpose_part::<V>(from, lines.line_stride, [count, steps], to, width);
+                }
             }
         }
     }
 }
 
-/// Writes zeros where a panel has no lines.
+/// Transposes `count` lines of `steps` steps, and zeros for the other lines of a block.
 ///
 /// # Safety
 ///
 /// As [`panel`].
 #[inline(always)]
-unsafe fn clear(lines: &Lines, width: usize, panel: *mut f32) {
+unsafe fn transpose_part<V: Vector>(
+    from: *const f32,
+    from_stride: usize,
+    [count, steps]: [usize; 2],
+    to: *mut f32,
+    to_stride: usize,
+) {
+    const { assert!(V::LANES <= WIDEST) };
+    let mut block = [0.0; WIDEST * WIDEST];
+    let mut transposed = [0.0; WIDEST * WIDEST];
+    // SAFETY: `count` and `steps` are at most `LANES`, which fits the blocks.
+    unsafe {
+        for line in 0..count {
+            let row = V::load_first(from.add(line * from_stride), steps);
+            row.store(block.as_mut_ptr().add(line * V::LANES));
+        }
+        V::transpose(block.as_ptr(), V::LANES, transposed.as_mut_ptr(), V::LANES);
+        for step in 0..steps {
+            let row = V::load(transposed.as_ptr().add(step * V::LANES));
+            row.store(to.add(step * to_stride));
+        }
+    }
+}
+
+/// Packs lines float by float.
+///
+/// # Safety
+///
+/// As [`panel`].
+unsafe fn gather(lines: &Lines, width: usize, panel: *mut f32) {
     for step in 0..lines.depth {
-        for line in lines.count..width {
-            // SAFETY: inside the panel.
-            unsafe { *panel.add(step * width + line) = 0.0 };
+        for line in 0..width {
+            // SAFETY: inside the panel, and if there is such a line, inside the lines.
+            unsafe {
+                let to = panel.add(step * width + line);
+                *to = if line < lines.count {
+                    *lines
+                        .from
+                        .add(line * lines.line_stride + step * lines.depth_stride)
+                } else {
+                    0.0
+                };
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Depth is cut into blocks of about this size: long enough to make loading and storing C
 /// cheap, short enough that a block of B of a useful width stays in the second-level cache.
-const DEPTH: usize = 512;
+const DEPTH: usize = 384;
 /// How many floats of B a thread works with at a time: half a MiB of second-level cache.
 const BLOCK_OF_B: usize = 128 * 1024;
 /// The widest block of columns, and with it the widest tile of an epilogue.
@@ -50,6 +50,10 @@ pub(super) struct Costs {
     pub prepare_a: f64,
     /// Cycles to prepare an element of B for one block of rows.
     pub prepare_b: f64,
+    /// Cycles to fetch an element of B that needs no preparation.
+    pub fetch_b: f64,
+    /// Up to how many rows B needs no preparation.
+    pub direct_rows: usize,
     /// Whether sums wait in a thread's own memory when depth is cut.
     pub keeps_sums: bool,
 }
@@ -100,14 +104,19 @@ impl Costs {
         let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
         let depth = k as f64;
         let blocks = (columns / column_block(kernels, k) as f64).ceil();
+        let prepare_b = if rows <= self.direct_rows as f64 {
+            self.fetch_b
+        } else {
+            self.prepare_b
+        };
         let unit = rows * columns * depth / lanes as f64
             + rows * depth * blocks * self.prepare_a
-            + columns * depth * self.prepare_b
+            + columns * depth * prepare_b
             + 500.0;
         let rounds = (self.batches * grid.rows * grid.columns).div_ceil(threads) as f64;
         // The threads do not run at quite the same speed: the shorter the last unit, the
         // sooner everybody has ended.
-        (rounds + 0.1) * unit
+        (rounds + 0.2) * unit
     }
 }
 
@@ -128,7 +137,7 @@ mod tests {
             for index in 0..parts {
                 let part = part(length, unit, parts, index);
                 assert_eq!(part.start, end);
-                assert!(part.start % unit == 0 || part.is_empty());
+                assert!(part.start.is_multiple_of(unit) || part.is_empty());
                 end = part.end;
             }
             assert_eq!(end, length);

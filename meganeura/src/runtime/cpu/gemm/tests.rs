@@ -258,6 +258,28 @@ fn skinny_sizes() {
 }
 
 #[test]
+fn dot_products() {
+    let pools = pools();
+    for [m, n] in [
+        [1, 1],
+        [1, 700],
+        [3, 50],
+        [5, 7],
+        [16, 9],
+        [17, 12],
+        [100, 10],
+        [75, 1],
+    ] {
+        for depth in [192, 600] {
+            for b in LAYOUTS {
+                let case = Case::new(&[2], [m, n, depth], Layout::Padded, b);
+                check(&case, &pools, &[Layout::RowMajor, Layout::Sparse]);
+            }
+        }
+    }
+}
+
+#[test]
 fn sizes_beyond_a_block() {
     let pools = pools();
     for size in [

@@ -1,0 +1,306 @@
+//! The workloads that are timed against other frameworks; prints one JSON line.
+//!
+//! `cargo run --release --example yardstick -- mlp --threads 2`
+
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use meganeura::autodiff::gradients;
+use meganeura::egraph::Rewrites;
+use meganeura::ir::random::Stream;
+use meganeura::ir::{DType, Graph, Init, Tensor, VariableKind};
+use meganeura::ops::expand;
+use meganeura::prelude::*;
+use meganeura::runtime::{Session, SessionError, StepId};
+use meganeura::train::Optimizer;
+
+#[derive(Model)]
+#[model(input(x: [batch, 784]), output = [batch, 10])]
+struct Mlp {
+    #[layer(out = 128)]
+    hidden: (Linear, Relu),
+    #[layer(out = 10)]
+    scores: Linear,
+}
+
+#[derive(Model)]
+#[model(input(x: [batch, 784]), output = [batch, 10])]
+struct MlpBig {
+    #[layer(out = 1024)]
+    first: (Linear, Relu),
+    #[layer(out = 1024)]
+    second: (Linear, Relu),
+    #[layer(out = 10)]
+    scores: Linear,
+}
+
+#[derive(Model)]
+#[model(input(x: [rows, 768]), output = [rows, 768])]
+struct Norms {
+    layer: LayerNorm,
+    rms: RmsNorm,
+}
+
+/// What to train.
+#[derive(Clone, Copy, ValueEnum)]
+enum Workload {
+    /// 784-128-10, batch 64, SGD.
+    Mlp,
+    /// 784-1024-1024-10, batch 256, AdamW.
+    Mlpbig,
+    /// LayerNorm and RMSNorm, forward and backward, 4096 × 768.
+    Norms,
+}
+
+/// Which rewriting the graph goes through.
+#[derive(Clone, Copy, ValueEnum)]
+enum Rewriting {
+    Off,
+    Greedy,
+    Egraph,
+}
+
+/// Time a training step.
+#[derive(Parser)]
+struct Arguments {
+    workload: Workload,
+    /// Where to train.
+    #[arg(long, default_value = "cpu", value_parser = ["cpu", "gpu", "best"])]
+    device: String,
+    /// Threads on the CPU.
+    #[arg(long, default_value = "2")]
+    threads: NonZeroUsize,
+    /// Steps in each of the five timed blocks.
+    #[arg(long, default_value_t = 0)]
+    steps: usize,
+    /// How the graph is rewritten.
+    #[arg(long, value_enum, default_value = "egraph")]
+    rewrites: Rewriting,
+    /// Print the plan, too.
+    #[arg(long)]
+    plan: bool,
+}
+
+/// A graph that trains, with the values of its inputs.
+struct Setup {
+    graph: Graph,
+    inputs: Vec<(&'static str, Values)>,
+    optimizer: Option<Box<dyn Optimizer>>,
+    steps: usize,
+}
+
+enum Values {
+    Floats(Vec<f32>),
+    Labels(Vec<u32>),
+}
+
+fn main() -> Result<(), SessionError> {
+    let arguments = Arguments::parse();
+    let device = match arguments.device.as_str() {
+        "cpu" => Device::cpu_with_threads(arguments.threads),
+        name => Device::named(name)?,
+    };
+    let rewrites = match arguments.rewrites {
+        Rewriting::Off => Rewrites::Off,
+        Rewriting::Greedy => Rewrites::Greedy,
+        Rewriting::Egraph => Rewrites::EGraph,
+    };
+    let begin = Instant::now();
+    let Setup {
+        graph,
+        inputs,
+        optimizer,
+        steps,
+    } = match arguments.workload {
+        Workload::Mlp => classifier(&Mlp::new(), 64, Sgd::new(0.01), 500),
+        Workload::Mlpbig => classifier(&MlpBig::new(), 256, AdamW::new(1e-3), 60),
+        Workload::Norms => norms(),
+    };
+    let mut session = Session::with_rewrites(&device, 0, rewrites)?;
+    let step = session.compile(&graph)?;
+    let build_ms = begin.elapsed().as_secs_f64() * 1e3;
+    for (name, values) in &inputs {
+        match values {
+            Values::Floats(values) => session.input(step, name, values)?,
+            Values::Labels(values) => session.input(step, name, values)?,
+        }
+    }
+    let steps = if arguments.steps > 0 {
+        arguments.steps
+    } else {
+        steps
+    };
+    let mut runner = Runner {
+        session,
+        step,
+        optimizer,
+        count: 0,
+    };
+    let timing = measure(&mut runner, steps)?;
+    let Runner { session, .. } = &mut runner;
+    if arguments.plan {
+        eprintln!("{}", session.plan(step));
+    }
+    let parameters: usize = session
+        .variables()
+        .filter(|variable| variable.kind == VariableKind::Parameter)
+        .map(|variable| variable.shape.elements())
+        .sum();
+    let plan = session.plan(step);
+    println!(
+        "{{\"engine\": \"meganeura\", \"workload\": \"{}\", \"dtype\": \"f32\", \"ms_per_step\": {:.4}, \
+         \"ms_min\": {:.4}, \"loss_first\": {:.4}, \"loss_last\": {:.4}, \"threads\": {}, \"params\": {parameters}, \
+         \"build_ms\": {build_ms:.1}, \"egraph_ms\": {:.1}, \"kernels\": {}, \"bytes_moved\": {}, \"flops\": {}, \
+         \"peak_bytes\": {}}}",
+        arguments
+            .workload
+            .to_possible_value()
+            .map_or(String::new(), |value| value.get_name().to_owned()),
+        timing.median,
+        timing.fastest,
+        timing.first,
+        timing.last,
+        arguments.threads,
+        session.report(step).milliseconds,
+        plan.kernels.len(),
+        plan.bytes_moved(),
+        plan.flops(),
+        plan.peak_bytes(),
+    );
+    Ok(())
+}
+
+struct Runner {
+    session: Session,
+    step: StepId,
+    optimizer: Option<Box<dyn Optimizer>>,
+    count: u64,
+}
+
+impl Runner {
+    fn run(&mut self) -> Result<(), SessionError> {
+        self.count += 1;
+        if let Some(optimizer) = &self.optimizer {
+            for (name, value) in optimizer.inputs(self.count) {
+                if self.session.has_input(self.step, name) {
+                    self.session.input(self.step, name, &[value])?;
+                }
+            }
+        }
+        self.session.run(self.step)
+    }
+
+    fn loss(&mut self) -> Result<f32, SessionError> {
+        Ok(self.session.output(self.step, "loss")?[0])
+    }
+}
+
+struct Timing {
+    median: f64,
+    fastest: f64,
+    first: f32,
+    last: f32,
+}
+
+/// Five blocks of steps after a warm-up.
+fn measure(runner: &mut Runner, steps: usize) -> Result<Timing, SessionError> {
+    runner.run()?;
+    let first = runner.loss()?;
+    for _ in 0..(steps / 10).max(3) {
+        runner.run()?;
+    }
+    let mut last = runner.loss()?;
+    let mut blocks = Vec::new();
+    for _ in 0..5 {
+        let begin = Instant::now();
+        for _ in 0..steps {
+            runner.run()?;
+        }
+        last = runner.loss()?;
+        blocks.push(begin.elapsed().as_secs_f64() * 1e3 / steps as f64);
+    }
+    blocks.sort_by(f64::total_cmp);
+    Ok(Timing {
+        median: blocks[2],
+        fastest: blocks[0],
+        first,
+        last,
+    })
+}
+
+fn uniform(name: &str, count: usize) -> Values {
+    let mut values = vec![0.0; count];
+    Stream::named(0, name).fill_uniform(&mut values);
+    Values::Floats(values)
+}
+
+fn normal(name: &str, count: usize) -> Vec<f32> {
+    let mut values = vec![0.0; count];
+    Stream::named(0, name).fill_normal(&mut values);
+    values
+}
+
+/// Images of noise and random labels, as the peers have them.
+fn classifier<M: Model>(
+    model: &M,
+    batch: usize,
+    optimizer: impl Optimizer + 'static,
+    steps: usize,
+) -> Setup {
+    let graph = Graph::new();
+    let scores = model.build(&graph, &[("batch", batch)]);
+    let labels = graph.input("label", [batch], DType::U32);
+    graph.output("loss", scores[0].cross_entropy(labels));
+    let (graph, _) = expand(&graph);
+    meganeura::train::add_updates(&graph, &optimizer);
+    let stream = Stream::named(0, "labels");
+    let labels = (0..batch as u64)
+        .map(|row| stream.below(row, 10) as u32)
+        .collect();
+    let inputs = vec![
+        ("x", uniform("x", batch * 784)),
+        ("label", Values::Labels(labels)),
+    ];
+    Setup {
+        graph,
+        inputs,
+        optimizer: Some(Box::new(optimizer)),
+        steps,
+    }
+}
+
+/// The mean of norms · t, and its gradients with respect to x and all weights.
+fn norms() -> Setup {
+    let (rows, width) = (4096, 768);
+    let graph = Graph::new();
+    let x = graph.state(
+        "x",
+        [rows, width],
+        Init::Normal {
+            mean: 0.0,
+            std: 1.0,
+        },
+    );
+    let t = graph.input("t", [rows, width], DType::F32);
+    let y = Norms::new().forward(&graph, &[x]);
+    let loss = (y[0] * t).mean_all();
+    graph.output("loss", loss);
+    let (graph, images) = expand(&graph);
+    let image = |tensor: Tensor<'_>| {
+        graph.tensor(images.get(tensor.id()).expect("every node has an image"))
+    };
+    let variables = graph.variables();
+    let sources: Vec<Tensor<'_>> = variables.iter().map(|(_, id)| graph.tensor(*id)).collect();
+    let seeds = [(image(loss), graph.constant(1.0))];
+    for ((variable, _), gradient) in variables.iter().zip(gradients(&seeds, &sources)) {
+        graph.output(&format!("gradient of {}", variable.name), gradient);
+    }
+    let inputs = vec![("t", Values::Floats(normal("t", rows * width)))];
+    Setup {
+        graph,
+        inputs,
+        optimizer: None,
+        steps: 60,
+    }
+}

@@ -1,0 +1,470 @@
+//! Making operands readable for micro-kernels: in place where their layout allows, else
+//! copied or computed into a thread's own memory.
+
+use super::block::{Block, Job};
+use super::kernel::{Along, Kernels, PANEL};
+use super::pack::Lines;
+use super::problem::{Matrix, Operand, Source, Tile, batch_offset};
+use std::ops::Range;
+
+/// With up to this many rows B is read where it lies: the copy would hardly pay off.
+const DIRECT_ROWS: usize = 1024;
+/// The same for a B whose rows compete for the same lines of the cache.
+const DIRECT_COMPETING_ROWS: usize = 64;
+/// Rows this many floats apart compete for the same lines of the first-level cache, on most
+/// CPUs: 64 sets of 64 bytes.
+const WAY: usize = 1024;
+/// How many rows of memory are packed into all panels of B before the next.
+const STEPS: usize = 16;
+
+/// About how many cycles it takes to prepare an element of A for a block of columns, and to
+/// fetch it from outside a thread's own caches.
+pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3]) -> f64 {
+    match a {
+        Operand::Memory(matrix) if is_direct_a(matrix, kernels, n) => cost_of_fetching(m, k),
+        Operand::Memory(_) => 0.3 + cost_of_fetching(m, k),
+        Operand::Computed { .. } => 2.0,
+    }
+}
+
+/// The same for an element of B and a block of rows, if it has to be packed.
+pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
+    match b {
+        Operand::Memory(_) => 0.4 + cost_of_fetching(k, n),
+        Operand::Computed { .. } => 2.5,
+    }
+}
+
+/// About how many cycles it takes to fetch an element of a matrix of that size.
+pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
+    // Larger ones hardly stay in the last-level cache from one product to the next.
+    if rows.saturating_mul(columns) > 1024 * 1024 {
+        0.7
+    } else {
+        0.1
+    }
+}
+
+/// Whether A is read where it lies.
+fn is_direct_a(a: &Matrix<'_>, kernels: &Kernels, columns: usize) -> bool {
+    match a.strides {
+        [stride, 1] | [1, stride] => !competes(stride) || columns <= kernels.panel(),
+        _ => false,
+    }
+}
+
+/// Up to how many rows B is read where it lies.
+pub(super) fn direct_rows(b: &Operand<'_>) -> usize {
+    match b {
+        Operand::Memory(Matrix {
+            strides: [row, 1], ..
+        }) => {
+            if competes(*row) {
+                DIRECT_COMPETING_ROWS
+            } else {
+                DIRECT_ROWS
+            }
+        }
+        _ => 0,
+    }
+}
+
+/// Whether neighbours at this stride fall into the same lines of the first-level cache and
+/// drive each other out.
+fn competes(stride: usize) -> bool {
+    stride.is_multiple_of(WAY)
+}
+
+/// Memory of a thread for prepared operands and unfinished sums.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub a: Buffer,
+    pub b: Buffer,
+    pub computed: Buffer,
+    pub sums: Buffer,
+    pub panels: Vec<Panel>,
+}
+
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; 16]);
+
+/// Floats that begin at a cache line.
+#[derive(Default)]
+pub(super) struct Buffer(Vec<Line>);
+
+impl Buffer {
+    /// At least `length` floats, of any value.
+    pub fn get(&mut self, length: usize) -> &mut [f32] {
+        let lines = length.div_ceil(16);
+        if self.0.len() < lines {
+            self.0.resize(lines, Line([0.0; 16]));
+        }
+        // SAFETY: a line is sixteen floats without padding.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), 16 * lines) }
+    }
+}
+
+/// A panel of B as a micro-kernel reads it.
+#[derive(Clone, Copy)]
+pub(super) struct Panel {
+    pub from: *const f32,
+    pub stride: usize,
+    pub registers: usize,
+    /// Its first column, counted from the block's.
+    pub first: usize,
+    pub columns: usize,
+}
+
+/// Rows of A as a micro-kernel reads them.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub from: *const f32,
+    pub stride: usize,
+    pub along: Along,
+}
+
+impl Rows {
+    pub fn skip(self, rows: usize) -> Self {
+        let step = match self.along {
+            Along::Depth => self.stride,
+            Along::Rows => 1,
+        };
+        Self {
+            from: self.from.wrapping_add(rows * step),
+            ..self
+        }
+    }
+}
+
+impl Job<'_> {
+    /// Makes rows of A readable for micro-kernels.
+    pub(super) fn prepare_a(&self, block: &Block, rows: Range<usize>, buffer: &mut Buffer) -> Rows {
+        let depth = &block.depth;
+        match self.problem.a {
+            Operand::Memory(matrix) => self.prepare_a_in_memory(&matrix, block, rows, buffer),
+            Operand::Computed {
+                source,
+                transposed: false,
+            } => {
+                let stride = padded(depth.len());
+                let data = buffer.get(rows.len() * stride);
+                let from = data.as_ptr();
+                fill(source, block, rows, depth.clone(), data, stride);
+                Rows {
+                    from,
+                    stride,
+                    along: Along::Depth,
+                }
+            }
+            Operand::Computed {
+                source,
+                transposed: true,
+            } => {
+                let stride = padded(rows.len());
+                let data = buffer.get(depth.len() * stride);
+                let from = data.as_ptr();
+                fill(source, block, depth.clone(), rows, data, stride);
+                Rows {
+                    from,
+                    stride,
+                    along: Along::Rows,
+                }
+            }
+        }
+    }
+
+    /// Makes rows of an A in memory readable for micro-kernels, in place if possible.
+    fn prepare_a_in_memory(
+        &self,
+        matrix: &Matrix<'_>,
+        block: &Block,
+        rows: Range<usize>,
+        buffer: &mut Buffer,
+    ) -> Rows {
+        let depth = block.depth.len();
+        let [row_stride, depth_stride] = matrix.strides;
+        let from = element(
+            matrix,
+            self.problem.batch,
+            block.batch,
+            [rows.start, block.depth.start],
+        );
+        let columns = self.problem.size[1];
+        if is_direct_a(matrix, self.kernels, columns) {
+            return if depth_stride == 1 {
+                Rows {
+                    from,
+                    stride: row_stride,
+                    along: Along::Depth,
+                }
+            } else {
+                Rows {
+                    from,
+                    stride: depth_stride,
+                    along: Along::Rows,
+                }
+            };
+        }
+        if depth_stride == 1 {
+            let stride = padded(depth);
+            let data = buffer.get(rows.len() * stride);
+            for row in 0..rows.len() {
+                // SAFETY: `depth` floats of this row, inside the checked matrix, and of
+                // the buffer.
+                unsafe {
+                    let from = from.add(row * row_stride);
+                    data.as_mut_ptr()
+                        .add(row * stride)
+                        .copy_from_nonoverlapping(from, depth);
+                }
+            }
+            return Rows {
+                from: data.as_ptr(),
+                stride,
+                along: Along::Depth,
+            };
+        }
+        let lines = Lines {
+            from,
+            line_stride: row_stride,
+            depth_stride,
+            count: rows.len(),
+            depth,
+        };
+        let narrow = rows.len() <= self.kernels.lanes;
+        let (pack, stride) = if narrow {
+            (self.kernels.pack_narrow, self.kernels.lanes)
+        } else {
+            (self.kernels.pack_panel, self.kernels.panel())
+        };
+        let data = buffer.get(depth * stride);
+        // SAFETY: `kernels` are the CPU's; the lines lie inside the checked matrix.
+        unsafe { pack(&lines, data.as_mut_ptr()) };
+        Rows {
+            from: data.as_ptr(),
+            stride,
+            along: Along::Rows,
+        }
+    }
+
+    /// Lists the panels of a block of B, packed where it does not lie right already.
+    pub(super) fn prepare_b(&self, block: &Block, scratch: &mut Scratch) {
+        let Scratch {
+            b,
+            computed,
+            panels,
+            ..
+        } = scratch;
+        panels.clear();
+        let depth = block.depth.len();
+        let width = block.columns.len().next_multiple_of(self.kernels.panel());
+        let packed = b.get(depth * width).as_mut_ptr();
+        match self.problem.b {
+            Operand::Memory(matrix) => {
+                let first = [block.depth.start, block.columns.start];
+                let lines = Lines {
+                    from: element(&matrix, self.problem.batch, block.batch, first),
+                    line_stride: matrix.strides[1],
+                    depth_stride: matrix.strides[0],
+                    count: block.columns.len(),
+                    depth,
+                };
+                let mut done = 0;
+                if block.rows.len() <= direct_rows(&self.problem.b) {
+                    done = self.direct_panels(&lines, block.rows.len(), panels);
+                }
+                let listed = panels.len();
+                self.list_panels(done, &lines, packed, panels);
+                // SAFETY: the lines lie inside the checked matrix, and the buffer has the
+                // block's width, rounded up to panels, times its depth.
+                unsafe { self.pack_panels(&lines, 0, &panels[listed..]) };
+            }
+            Operand::Computed { source, transposed } => {
+                self.compute_panels(source, transposed, block, computed, packed, panels);
+            }
+        }
+    }
+
+    /// Lists panels that are read where they lie, as many as there are whole registers;
+    /// how many columns that are.
+    fn direct_panels(&self, lines: &Lines, rows: usize, panels: &mut Vec<Panel>) -> usize {
+        let lanes = self.kernels.lanes;
+        let mut registers = self.kernels.widest(rows.min(self.kernels.rows));
+        let mut first = 0;
+        while registers > 0 {
+            let columns = registers * lanes;
+            while first + columns <= lines.count {
+                panels.push(Panel {
+                    from: lines.from.wrapping_add(first),
+                    stride: lines.depth_stride,
+                    registers,
+                    first,
+                    columns,
+                });
+                first += columns;
+            }
+            registers /= 2;
+        }
+        first
+    }
+
+    /// Lists packed panels for the columns of a block from `first` on.
+    fn list_panels(
+        &self,
+        mut first: usize,
+        lines: &Lines,
+        packed: *mut f32,
+        panels: &mut Vec<Panel>,
+    ) {
+        let mut to = packed;
+        while first < lines.count {
+            let columns = (lines.count - first).min(self.kernels.panel());
+            let panel = self.panel(to, first, columns);
+            to = to.wrapping_add(panel.stride * lines.depth);
+            first += columns;
+            panels.push(panel);
+        }
+    }
+
+    /// Packs lines into panels, whose depth they fill from `step` on.
+    ///
+    /// # Safety
+    ///
+    /// The lines must be readable and the panels valid for that depth.
+    unsafe fn pack_panels(&self, lines: &Lines, step: usize, panels: &[Panel]) {
+        // Along rows of memory first: a panel at a time would jump from page to page.
+        let steps = if lines.line_stride == 1 {
+            STEPS
+        } else {
+            lines.depth.max(1)
+        };
+        for start in (0..lines.depth).step_by(steps) {
+            for panel in panels {
+                let part = Lines {
+                    from: lines
+                        .from
+                        .wrapping_add(panel.first * lines.line_stride + start * lines.depth_stride),
+                    count: panel.columns,
+                    depth: steps.min(lines.depth - start),
+                    ..*lines
+                };
+                let pack = if panel.registers == PANEL {
+                    self.kernels.pack_panel
+                } else {
+                    self.kernels.pack_narrow
+                };
+                let to = panel
+                    .from
+                    .cast_mut()
+                    .wrapping_add((step + start) * panel.stride);
+                // SAFETY: `kernels` are the CPU's; the rest is the caller's word.
+                unsafe { pack(&part, to) };
+            }
+        }
+    }
+
+    /// The packed panel at `from` for some columns, as narrow as they allow.
+    fn panel(&self, from: *const f32, first: usize, columns: usize) -> Panel {
+        let registers = if columns <= self.kernels.lanes {
+            1
+        } else {
+            PANEL
+        };
+        Panel {
+            from,
+            stride: registers * self.kernels.lanes,
+            registers,
+            first,
+            columns,
+        }
+    }
+
+    /// Computes B and packs it, a few of the source's rows at a time.
+    fn compute_panels(
+        &self,
+        source: &dyn Source,
+        transposed: bool,
+        block: &Block,
+        computed: &mut Buffer,
+        packed: *mut f32,
+        panels: &mut Vec<Panel>,
+    ) {
+        let (depth, width) = (block.depth.len(), block.columns.len());
+        // The source's rows are the block's columns or its steps of depth.
+        let (rows, row_length, rows_at_a_time) = if transposed {
+            (width, depth, self.kernels.panel())
+        } else {
+            (depth, width, STEPS)
+        };
+        let stride = padded(row_length);
+        let (line_stride, depth_stride) = if transposed { (stride, 1) } else { (1, stride) };
+        let mut lines = Lines {
+            from: std::ptr::null(),
+            line_stride,
+            depth_stride,
+            count: width,
+            depth,
+        };
+        self.list_panels(0, &lines, packed, panels);
+        for first in (0..rows).step_by(rows_at_a_time) {
+            let chosen = first..rows.min(first + rows_at_a_time);
+            let data = computed.get(chosen.len() * stride);
+            lines.from = data.as_ptr();
+            if transposed {
+                let begin = block.columns.start;
+                let columns = begin + chosen.start..begin + chosen.end;
+                fill(source, block, columns, block.depth.clone(), data, stride);
+                let panel = first / rows_at_a_time;
+                // SAFETY: the buffer holds the columns of this panel, from the first one on.
+                unsafe { self.pack_panels(&lines.before(first), 0, &panels[panel..=panel]) };
+            } else {
+                let begin = block.depth.start;
+                let steps = begin + chosen.start..begin + chosen.end;
+                lines.depth = chosen.len();
+                fill(source, block, steps, block.columns.clone(), data, stride);
+                // SAFETY: the buffer holds these steps of depth of all columns.
+                unsafe { self.pack_panels(&lines, first, panels) };
+            }
+        }
+    }
+}
+
+/// A row length that is a multiple of a cache line but not of a large power of two, so that
+/// neighbouring rows do not compete for the same lines of the first-level cache.
+pub(super) fn padded(length: usize) -> usize {
+    length.next_multiple_of(16) / 32 * 32 + 16
+}
+
+/// The address of an element of a checked matrix.
+pub(super) fn element(
+    matrix: &Matrix<'_>,
+    batch: &[usize],
+    index: usize,
+    [row, column]: [usize; 2],
+) -> *const f32 {
+    let offset = batch_offset(index, batch, matrix.batch_strides)
+        + row * matrix.strides[0]
+        + column * matrix.strides[1];
+    matrix.data.as_ptr().wrapping_add(offset)
+}
+
+/// Asks a source for rows and columns of its own.
+fn fill(
+    source: &dyn Source,
+    block: &Block,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    data: &mut [f32],
+    stride: usize,
+) {
+    source.fill(Tile {
+        batch: block.batch,
+        rows,
+        columns,
+        data,
+        stride,
+        worker: block.worker,
+    });
+}

@@ -1,0 +1,133 @@
+//! Rows chosen by indices, and rows added at indices.
+
+use super::loops::share;
+use super::memory::Region;
+use super::pool::Pool;
+use crate::schedule::kernel::{GatherKernel, ScatterAddKernel};
+
+/// Elements that are worth a task of their own.
+const TASK: usize = 16 * 1024;
+/// More tasks than this only cost.
+const TASKS: usize = 32;
+/// Columns that are worth a task of their own, when there is work enough.
+const COLUMNS: usize = 64;
+
+/// A gather with its buffers.
+pub(super) struct GatherProgram {
+    table: Region,
+    indices: Region,
+    output: Region,
+    rows: usize,
+    width: usize,
+    count: usize,
+}
+
+impl GatherProgram {
+    /// The kernel has been checked against the buffers.
+    pub(super) fn new(kernel: &GatherKernel, buffers: &[Region]) -> Self {
+        Self {
+            table: buffers[kernel.table.index()],
+            indices: buffers[kernel.indices.index()],
+            output: buffers[kernel.output.index()],
+            rows: kernel.rows,
+            width: kernel.width,
+            count: kernel.count,
+        }
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Safety
+    /// The buffers are still there and nobody else uses them.
+    pub(super) unsafe fn run(&self, pool: &Pool) {
+        let tasks = (self.count * self.width / TASK).clamp(1, TASKS);
+        pool.run(tasks, |task, _| {
+            for i in share(self.count, tasks, task) {
+                // SAFETY: the buffers are as large as the sizes say; a task writes rows of
+                // its own.
+                unsafe {
+                    let index = self.indices.base.cast::<u32>().add(i).read() as usize;
+                    let to = self.output.base.add(i * self.width);
+                    if index < self.rows {
+                        let from = self.table.base.add(index * self.width);
+                        std::ptr::copy_nonoverlapping(from, to, self.width);
+                    } else {
+                        std::slice::from_raw_parts_mut(to, self.width).fill(f32::NAN);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A scatter-add with its buffers.
+pub(super) struct ScatterAddProgram {
+    updates: Region,
+    indices: Region,
+    output: Region,
+    rows: usize,
+    width: usize,
+    count: usize,
+}
+
+impl ScatterAddProgram {
+    /// The kernel has been checked against the buffers.
+    pub(super) fn new(kernel: &ScatterAddKernel, buffers: &[Region]) -> Self {
+        Self {
+            updates: buffers[kernel.updates.index()],
+            indices: buffers[kernel.indices.index()],
+            output: buffers[kernel.output.index()],
+            rows: kernel.rows,
+            width: kernel.width,
+            count: kernel.count,
+        }
+    }
+
+    /// Runs the kernel. Each task has some columns of the output, or some rows, for itself,
+    /// so that every element is added up in the order of the indices.
+    ///
+    /// # Safety
+    /// The buffers are still there and nobody else uses them.
+    pub(super) unsafe fn run(&self, pool: &Pool) {
+        let work = (self.count + self.rows) * self.width;
+        let tasks = (work / TASK).clamp(1, TASKS);
+        let columns = tasks.min(self.width / COLUMNS);
+        // SAFETY: the caller's promise; tasks have rectangles of their own.
+        if columns > 1 {
+            pool.run(columns, |task, _| unsafe {
+                self.rectangle(0..self.rows, share(self.width, columns, task));
+            });
+        } else {
+            // Every task reads all indices.
+            let tasks = tasks.min(self.width.max(1)).min(self.rows).max(1);
+            pool.run(tasks, |task, _| unsafe {
+                self.rectangle(share(self.rows, tasks, task), 0..self.width);
+            });
+        }
+    }
+
+    /// All that falls on some rows and columns of the output.
+    unsafe fn rectangle(&self, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>) {
+        let width = columns.len();
+        // SAFETY: the buffers are as large as the sizes say; the rectangle is the caller's.
+        unsafe {
+            for row in rows.clone() {
+                let to = self.output.base.add(row * self.width + columns.start);
+                std::slice::from_raw_parts_mut(to, width).fill(0.0);
+            }
+            for i in 0..self.count {
+                let row = self.indices.base.cast::<u32>().add(i).read() as usize;
+                if !rows.contains(&row) {
+                    continue;
+                }
+                let to = self.output.base.add(row * self.width + columns.start);
+                let from = self.updates.base.add(i * self.width + columns.start);
+                let to = std::slice::from_raw_parts_mut(to, width);
+                let from = std::slice::from_raw_parts(from, width);
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to += from;
+                }
+            }
+        }
+    }
+}

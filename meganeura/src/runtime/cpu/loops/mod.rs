@@ -1,0 +1,42 @@
+//! Loop kernels: compiled once into steps over tiles that stay in the cache.
+
+mod compile;
+mod grid;
+mod program;
+mod registers;
+mod run;
+mod schedule;
+mod simplify;
+mod stages;
+
+use super::memory::Region;
+use super::vector::InstructionSet;
+use crate::schedule::kernel::LoopKernel;
+
+pub(super) use grid::share;
+pub(super) use run::LoopProgram;
+
+/// Makes a kernel ready to run on so many workers. Its accesses have been checked.
+pub(super) fn compile(
+    kernel: &LoopKernel,
+    buffers: &[Region],
+    set: InstructionSet,
+    workers: usize,
+) -> LoopProgram {
+    let domain = simplify::simplify(kernel);
+    let tiling = compile::tiling(&domain);
+    let code = compile::compile(&domain, buffers, set, tiling);
+    LoopProgram::new(code, workers)
+}
+
+/// Makes an epilogue without accumulates ready to run on tiles of a product.
+pub(super) fn compile_epilogue(
+    kernel: &LoopKernel,
+    buffers: &[Region],
+    set: InstructionSet,
+    workers: usize,
+) -> LoopProgram {
+    let domain = simplify::simplify_rows(kernel);
+    let code = compile::compile(&domain, buffers, set, compile::WIDE);
+    LoopProgram::new(code, workers)
+}

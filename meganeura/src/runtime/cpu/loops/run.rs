@@ -1,0 +1,870 @@
+//! Running compiled kernels.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+
+use super::super::pool::Pool;
+use super::super::vector::{VectorFn, combine};
+use super::grid::{Grid, share};
+use super::program::{Code, Origin, Pending, Phase, Shape, Slot, Step, Sum, Tiling, Work};
+use crate::ir::Combine;
+
+/// Rows that are added up before their sum is added to the result.
+const BLOCK: usize = 64;
+
+/// A compiled kernel with room to run in.
+pub(in super::super) struct LoopProgram {
+    pub(super) code: Code,
+    pub(super) grid: Grid,
+    /// One for each worker.
+    pub(super) frames: Vec<Frame>,
+    partials: *mut f32,
+    pub(super) stages: UnsafeCell<Stages>,
+}
+
+/// Reductions of a row whose columns are shared among tasks.
+pub(super) struct Stages {
+    /// For each task and double, its part.
+    pub(super) parts: Vec<f64>,
+    /// All parts of each double.
+    pub(super) whole: Vec<f64>,
+}
+
+/// What a worker has for itself.
+pub(super) struct Frame(pub(super) UnsafeCell<State>);
+
+// SAFETY: no two tasks run with one worker index at a time, and a task uses only the frame
+// of its worker. The pointers are plain addresses.
+unsafe impl Sync for LoopProgram {}
+// SAFETY: as above.
+unsafe impl Send for LoopProgram {}
+
+pub(super) struct State {
+    /// What the slots point to.
+    table: Vec<*mut f32>,
+    scratch: *mut f32,
+    pub(super) cells: Vec<f64>,
+    /// The row's index along each outer axis.
+    index: Vec<usize>,
+    /// Each walk at the start of the row.
+    starts: Vec<*mut f32>,
+    /// For each walk, the element at the start of each row of the tile.
+    listed: Vec<Vec<usize>>,
+    pending: Vec<PendingState>,
+}
+
+/// Which result a worker's pending sum belongs to.
+#[derive(Clone, Copy)]
+struct PendingState {
+    address: usize,
+    /// Rows in it.
+    rows: usize,
+    target: *mut f32,
+}
+
+/// The tile that steps work on.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    rows: usize,
+    /// Of each row.
+    pub(super) columns: usize,
+    pub(super) first_column: usize,
+    /// The columns of the task.
+    range: (usize, usize),
+}
+
+impl LoopProgram {
+    pub(super) fn new(code: Code, workers: usize) -> Self {
+        let state = || State {
+            table: vec![std::ptr::null_mut(); code.slots.len()],
+            scratch: std::ptr::null_mut(),
+            cells: code.cells.clone(),
+            index: vec![0; code.outer.len()],
+            starts: vec![std::ptr::null_mut(); code.walks.len()],
+            listed: code
+                .walks
+                .iter()
+                .map(|walk| vec![0; if walk.listed { code.tile_rows() } else { 0 }])
+                .collect(),
+            pending: vec![
+                PendingState {
+                    address: 0,
+                    rows: 0,
+                    target: std::ptr::null_mut(),
+                };
+                code.sums.len()
+            ],
+        };
+        let grid = Grid::new(&code);
+        let parts = if code.staged {
+            grid.tasks() * code.cells.len()
+        } else {
+            0
+        };
+        Self {
+            stages: UnsafeCell::new(Stages {
+                parts: vec![0.0; parts],
+                whole: code.cells.clone(),
+            }),
+            grid,
+            frames: (0..workers)
+                .map(|_| Frame(UnsafeCell::new(state())))
+                .collect(),
+            code,
+            partials: std::ptr::null_mut(),
+        }
+    }
+
+    /// Floats of scratch memory for each worker.
+    pub(in super::super) fn scratch_elements(&self) -> usize {
+        self.code.scratch
+    }
+
+    /// Floats of memory shared by the workers.
+    pub(in super::super) fn shared_elements(&self) -> usize {
+        self.grid.partial_elements
+    }
+
+    /// Gives the program its memory: as many floats as it said, for each worker and shared.
+    pub(in super::super) fn bind(&mut self, scratch: &[*mut f32], shared: *mut f32) {
+        self.partials = shared;
+        for (frame, &scratch) in self.frames.iter_mut().zip(scratch) {
+            let state = frame.0.get_mut();
+            state.scratch = scratch;
+            let cells = state.cells.as_mut_ptr();
+            for (pointer, origin) in state.table.iter_mut().zip(&self.code.slots) {
+                *pointer = match *origin {
+                    Origin::Null | Origin::Walk(_) => std::ptr::null_mut(),
+                    Origin::Constant(constant) => {
+                        std::ptr::from_ref(&self.code.constants[constant]).cast_mut()
+                    }
+                    Origin::Scratch(offset) | Origin::ScratchRow(offset) => {
+                        scratch.wrapping_add(offset)
+                    }
+                    Origin::Cell(cell) => cells.wrapping_add(cell).cast(),
+                };
+            }
+        }
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Safety
+    /// `bind` was called with memory that is still there, as are the buffers, and nobody
+    /// else uses any of it.
+    pub(in super::super) unsafe fn run(&self, pool: &Pool) {
+        // SAFETY: the caller's promise; the accesses were checked against the buffers, and
+        // different tasks write different elements.
+        unsafe {
+            self.clear();
+            let tasks = self.grid.tasks();
+            if self.code.staged {
+                self.run_stages(pool);
+            } else {
+                pool.run(tasks, |task, worker| self.task(task, worker));
+            }
+            self.merge();
+        }
+    }
+
+    /// Empties the results of accumulates.
+    unsafe fn clear(&self) {
+        for (sum, partials) in self.code.sums.iter().zip(&self.grid.partials) {
+            let identity = sum.combine.identity();
+            match partials {
+                // SAFETY: partial results have `span` floats each.
+                Some(partials) => unsafe {
+                    let start = self.partials.add(partials.start);
+                    fill(start, sum.span * partials.copies, identity);
+                },
+                None => sum.for_each_run(&self.code, |address, count, stride| {
+                    for i in 0..count {
+                        // SAFETY: the result's addresses were checked.
+                        unsafe { sum.output.add(address + i * stride).write(identity) };
+                    }
+                }),
+            }
+        }
+    }
+
+    /// Combines partial results, in order.
+    unsafe fn merge(&self) {
+        for (sum, partials) in self.code.sums.iter().zip(&self.grid.partials) {
+            let Some(partials) = partials else { continue };
+            sum.for_each_run(&self.code, |address, count, stride| {
+                for first in (0..count).step_by(BLOCK) {
+                    let mut block = [f64::from(sum.combine.identity()); BLOCK];
+                    let length = BLOCK.min(count - first);
+                    for copy in 0..partials.copies {
+                        let start = partials.start + copy * sum.span + address + first * stride;
+                        for (i, total) in block[..length].iter_mut().enumerate() {
+                            // SAFETY: within the partial result.
+                            let part = unsafe { self.partials.add(start + i * stride).read() };
+                            *total = combine(sum.combine, *total, f64::from(part));
+                        }
+                    }
+                    for (i, total) in block[..length].iter().enumerate() {
+                        let to = sum.output.wrapping_add(address + (first + i) * stride);
+                        // SAFETY: the result's addresses were checked.
+                        unsafe { to.write(*total as f32) };
+                    }
+                }
+            });
+        }
+    }
+
+    /// Runs one task with a worker's frame.
+    fn task(&self, task: usize, worker: usize) {
+        let (rows, chunks) = self.grid.task(task);
+        // SAFETY: the worker's frame is this task's alone; memory and accesses are as
+        // `run`'s caller promised.
+        unsafe {
+            let state = &mut *self.frames[worker].0.get();
+            let range = self.column_range(&chunks);
+            self.begin_sums(state, task, range);
+            match self.code.tiling {
+                Tiling::Wide { columns } => {
+                    for row in rows {
+                        self.row(state, row, &chunks, columns, range);
+                    }
+                }
+                Tiling::Narrow { rows: height } => {
+                    for first in rows.clone().step_by(height) {
+                        self.tile(state, first, height.min(rows.end - first));
+                    }
+                }
+            }
+            for index in 0..self.code.sums.len() {
+                self.flush(state, index, range);
+            }
+        }
+    }
+
+    /// Whether the columns of a row may be worked on apart from each other.
+    pub(in super::super) fn columns_apart(&self) -> bool {
+        !self.code.reduces() && !self.code.rows_stay_whole && self.code.sums.is_empty()
+    }
+
+    /// Runs an epilogue on a tile of the product: some rows and columns, the first of its
+    /// rows at `product`, the next `stride` floats further.
+    ///
+    /// # Safety
+    /// As for `run`, but that other workers may run the same on other tiles; the tile is
+    /// there, and the columns are apart.
+    pub(in super::super) unsafe fn run_tile(
+        &self,
+        worker: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        product: *mut f32,
+        stride: usize,
+    ) {
+        let Tiling::Wide { columns: width } = self.code.tiling else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let state = &mut *self.frames[worker].0.get();
+            for (number, row) in rows.enumerate() {
+                let product = product.add(number * stride);
+                let mut tile = self.enter_row(state, row, (columns.start, columns.end));
+                for phase in &self.code.phases {
+                    self.execute(state, &phase.row, &tile, 1);
+                    for first in columns.clone().step_by(width) {
+                        tile.first_column = first;
+                        tile.columns = width.min(columns.end - first);
+                        self.move_to(state, first);
+                        state.table[usize::from(self.code.product)] =
+                            product.add(first - columns.start);
+                        self.execute(state, &phase.column, &tile, tile.columns);
+                    }
+                }
+                if columns.start == 0 {
+                    self.execute(state, &self.code.last, &tile, 1);
+                }
+            }
+        }
+    }
+
+    pub(super) fn column_range(&self, chunks: &Range<usize>) -> (usize, usize) {
+        match self.code.tiling {
+            Tiling::Wide { columns } => (
+                chunks.start * columns,
+                (chunks.end * columns).min(self.code.columns),
+            ),
+            Tiling::Narrow { .. } => (0, self.code.columns),
+        }
+    }
+
+    pub(super) unsafe fn begin_sums(&self, state: &mut State, task: usize, range: (usize, usize)) {
+        for (index, sum) in self.code.sums.iter().enumerate() {
+            let target = match self.grid.partials[index] {
+                None => sum.output,
+                Some(partials) => {
+                    let copy = if partials.by_task {
+                        task
+                    } else {
+                        task / self.grid.column_tasks
+                    };
+                    let copy = copy.min(partials.copies - 1);
+                    self.partials.wrapping_add(partials.start + copy * sum.span)
+                }
+            };
+            state.pending[index] = PendingState {
+                address: 0,
+                rows: 0,
+                target,
+            };
+            if let Pending::Row(room) = sum.pending {
+                // SAFETY: the scratch row has room for all columns.
+                unsafe {
+                    let row = state.scratch.add(room + range.0);
+                    fill(row, range.1 - range.0, sum.combine.identity());
+                }
+            }
+        }
+    }
+
+    /// Points everything at the start of a row.
+    pub(super) fn enter_row(&self, state: &mut State, row: usize, range: (usize, usize)) -> Tile {
+        unflatten(&self.code.outer, row, &mut state.index);
+        for (walk, start) in self.code.walks.iter().zip(&mut state.starts) {
+            *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
+            state.table[usize::from(walk.slot)] = *start;
+        }
+        Tile {
+            rows: 1,
+            columns: 0,
+            first_column: 0,
+            range,
+        }
+    }
+
+    /// All phases of one row.
+    unsafe fn row(
+        &self,
+        state: &mut State,
+        row: usize,
+        chunks: &Range<usize>,
+        width: usize,
+        range: (usize, usize),
+    ) {
+        let code = &self.code;
+        let mut tile = self.enter_row(state, row, range);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.advance_sums(state, range);
+            for (number, phase) in code.phases.iter().enumerate() {
+                self.execute(state, &phase.row, &tile, 1);
+                if phase.column.is_empty() {
+                    continue;
+                }
+                for chunk in chunks.clone() {
+                    tile.first_column = chunk * width;
+                    tile.columns = width.min(code.columns - tile.first_column);
+                    if code.chunks() > 1 {
+                        self.move_to(state, tile.first_column);
+                    } else {
+                        self.fetch_next_row(state, number);
+                    }
+                    self.execute(state, &phase.column, &tile, tile.columns);
+                }
+            }
+            if chunks.start == 0 {
+                self.execute(state, &code.last, &tile, 1);
+            }
+        }
+    }
+
+    /// Fetches what the next row will read and write, an equal share in every phase. Rows
+    /// are too short for the hardware to notice that they follow each other.
+    fn fetch_next_row(&self, state: &State, phase: usize) {
+        let part = share(self.code.columns, self.code.phases.len(), phase);
+        for (walk, start) in self.code.walks.iter().zip(&state.starts) {
+            if let Some(ahead) = walk.ahead {
+                fetch(start.wrapping_add(ahead + part.start), part.len());
+            }
+        }
+    }
+
+    /// Moves everything that follows the columns.
+    pub(super) fn move_to(&self, state: &mut State, column: usize) {
+        for (walk, start) in self.code.walks.iter().zip(&state.starts) {
+            state.table[usize::from(walk.slot)] = start.wrapping_add(column * walk.column_stride);
+        }
+        for (pointer, origin) in state.table.iter_mut().zip(&self.code.slots) {
+            if let Origin::ScratchRow(offset) = origin {
+                *pointer = state.scratch.wrapping_add(offset + column);
+            }
+        }
+    }
+
+    /// All phases of a few short rows.
+    unsafe fn tile(&self, state: &mut State, first: usize, rows: usize) {
+        let code = &self.code;
+        unflatten(&code.outer, first, &mut state.index);
+        for (walk, start) in code.walks.iter().zip(&mut state.starts) {
+            *start = walk.base;
+            if !walk.listed {
+                *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
+            }
+            state.table[usize::from(walk.slot)] = *start;
+        }
+        for (walk, listed) in code.walks.iter().zip(&mut state.listed) {
+            if walk.listed {
+                let mut index = Odometer::new(&code.outer, &mut state.index);
+                for element in &mut listed[..rows] {
+                    *element = address(&walk.strides, index.index);
+                    index.advance();
+                }
+                unflatten(&code.outer, first, &mut state.index);
+            }
+        }
+        let tile = Tile {
+            rows,
+            columns: code.columns,
+            first_column: 0,
+            range: (0, code.columns),
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            for Phase { row, column } in &code.phases {
+                self.execute(state, row, &tile, rows);
+                self.execute(state, column, &tile, rows * code.columns);
+            }
+            self.execute(state, &code.last, &tile, rows);
+        }
+    }
+
+    /// Runs steps over `count` elements.
+    pub(super) unsafe fn execute(
+        &self,
+        state: &mut State,
+        steps: &[Step],
+        tile: &Tile,
+        count: usize,
+    ) {
+        for step in steps {
+            let at = |slot: Slot| state.table[usize::from(slot)];
+            let (to, [a, b, c]) = (at(step.to), step.from.map(at));
+            // SAFETY: the slots were laid out for these steps and this many elements.
+            unsafe {
+                match step.work {
+                    Work::Vector(work) => work(to, a, b, c, count),
+                    _ => self.execute_rare(state, step, tile, count),
+                }
+            }
+        }
+    }
+
+    /// The steps that are not a plain loop over vectors.
+    #[inline(never)]
+    unsafe fn execute_rare(&self, state: &mut State, step: &Step, tile: &Tile, count: usize) {
+        let to = state.table[usize::from(step.to)];
+        let a = state.table[usize::from(step.from[0])];
+        // SAFETY: as for `execute`.
+        unsafe {
+            match step.work {
+                Work::Vector(_) => {}
+                Work::Gather { stride, convert } => gather(to, a, count, stride, convert),
+                Work::Scatter {
+                    stride,
+                    convert,
+                    splat,
+                } => scatter(to, a, count, stride, convert, splat),
+                Work::Columns => {
+                    for row in 0..tile.rows {
+                        let to = to.add(row * tile.columns);
+                        let to = std::slice::from_raw_parts_mut(to, tile.columns);
+                        count_from(tile.first_column, to);
+                    }
+                }
+                Work::OuterIndex(axis) => self.outer_index(state, to, axis, tile.rows),
+                Work::Finish(how) => {
+                    let cell = a.cast::<f64>();
+                    to.write(cell.read() as f32);
+                    cell.write(f64::from(how.identity()));
+                }
+                Work::Expand => {
+                    for row in 0..tile.rows {
+                        fill(to.add(row * tile.columns), tile.columns, a.add(row).read());
+                    }
+                }
+                Work::FoldRows(how, fold) => {
+                    let mut row = 0;
+                    if tile.columns < ROW {
+                        while row + ROWS <= tile.rows {
+                            let from = a.add(row * tile.columns);
+                            fold_rows(how, from, tile.columns, to.add(row));
+                            row += ROWS;
+                        }
+                    }
+                    for row in row..tile.rows {
+                        let from = a.add(row * tile.columns);
+                        to.add(row).write(fold_one(how, fold, from, tile.columns));
+                    }
+                }
+                Work::GatherRows {
+                    walk,
+                    stride,
+                    convert,
+                    full,
+                } => {
+                    let columns = if full { tile.columns } else { 1 };
+                    for (row, &element) in state.listed[walk][..tile.rows].iter().enumerate() {
+                        let from = self.code.walks[walk].base.add(element);
+                        gather(to.add(row * columns), from, columns, stride, convert);
+                    }
+                }
+                Work::ScatterRows {
+                    walk,
+                    stride,
+                    convert,
+                    full,
+                    splat,
+                } => {
+                    let columns = if full { tile.columns } else { 1 };
+                    for (row, &element) in state.listed[walk][..tile.rows].iter().enumerate() {
+                        let to = self.code.walks[walk].base.add(element);
+                        let from = if splat { a } else { a.add(row * columns) };
+                        scatter(to, from, columns, stride, convert, splat);
+                    }
+                }
+                Work::Accumulate { sum, shape, fold } => {
+                    self.accumulate(state, sum, shape, fold, a, tile, count);
+                }
+            }
+        }
+    }
+
+    unsafe fn outer_index(&self, state: &mut State, to: *mut f32, axis: usize, rows: usize) {
+        let mut index = state.index.clone();
+        let mut index = Odometer::new(&self.code.outer, &mut index);
+        for row in 0..rows {
+            // SAFETY: there is a float for each row.
+            unsafe { to.add(row).write(index.index[axis] as f32) };
+            index.advance();
+        }
+    }
+
+    /// Adds a tile to an accumulate.
+    #[expect(clippy::too_many_arguments)]
+    unsafe fn accumulate(
+        &self,
+        state: &mut State,
+        index: usize,
+        shape: Shape,
+        fold: VectorFn,
+        from: *mut f32,
+        tile: &Tile,
+        count: usize,
+    ) {
+        let sum = &self.code.sums[index];
+        // For each row: how often its value counts.
+        let times = count.checked_div(tile.rows).unwrap_or(0);
+        let null = std::ptr::null();
+        // SAFETY: as for `execute`.
+        unsafe {
+            if let Pending::Cell(cell) = sum.pending {
+                let to = state.cells.as_mut_ptr().add(cell).cast();
+                let together = shape == Shape::Full || (shape == Shape::Row && times == 1);
+                if together && sum.strides.iter().all(|&stride| stride == 0) {
+                    self.advance(state, index, 0, tile.range);
+                    fold(to, from, null, null, count);
+                    return;
+                }
+            }
+            let mut position = state.index.clone();
+            let mut position = Odometer::new(&self.code.outer, &mut position);
+            for row in 0..tile.rows {
+                self.advance(
+                    state,
+                    index,
+                    address(&sum.strides, position.index),
+                    tile.range,
+                );
+                position.advance();
+                let from = match shape {
+                    Shape::Full => from.add(row * tile.columns),
+                    Shape::Row => from.add(row),
+                    Shape::Uniform => from,
+                };
+                match sum.pending {
+                    Pending::Cell(cell) => {
+                        let to = state.cells.as_mut_ptr().add(cell).cast();
+                        fold(to, from, null, null, times);
+                    }
+                    Pending::Columns(first) => {
+                        let totals = &mut state.cells[first..first + tile.columns];
+                        for (column, total) in totals.iter_mut().enumerate() {
+                            let column = if shape == Shape::Full { column } else { 0 };
+                            let value = f64::from(from.add(column).read());
+                            *total = combine(sum.combine, *total, value);
+                        }
+                    }
+                    // Only of tiles of one row, which steps add to.
+                    Pending::Row(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Readies all pending sums for the row just entered.
+    pub(super) unsafe fn advance_sums(&self, state: &mut State, range: (usize, usize)) {
+        for index in 0..self.code.sums.len() {
+            let address = address(&self.code.sums[index].strides, &state.index);
+            // SAFETY: the caller's promise.
+            unsafe { self.advance(state, index, address, range) };
+        }
+    }
+
+    /// Readies the pending sum for one more row, whose result is at `address`.
+    unsafe fn advance(
+        &self,
+        state: &mut State,
+        index: usize,
+        address: usize,
+        range: (usize, usize),
+    ) {
+        let pending = state.pending[index];
+        let full =
+            pending.rows >= BLOCK && matches!(self.code.sums[index].pending, Pending::Row(_));
+        if pending.rows > 0 && (full || pending.address != address) {
+            // SAFETY: the caller's promise.
+            unsafe { self.flush(state, index, range) };
+        }
+        let pending = &mut state.pending[index];
+        pending.address = address;
+        pending.rows += 1;
+    }
+
+    /// Adds the pending sum to its result.
+    pub(super) unsafe fn flush(&self, state: &mut State, index: usize, range: (usize, usize)) {
+        let sum = &self.code.sums[index];
+        let pending = &mut state.pending[index];
+        if pending.rows == 0 {
+            return;
+        }
+        pending.rows = 0;
+        // SAFETY: addresses of results were checked; rows have room for all columns.
+        unsafe {
+            match sum.pending {
+                Pending::Cell(cell) => {
+                    let to = pending.target.add(pending.address);
+                    let value = &mut state.cells[cell];
+                    let total = combine(sum.combine, f64::from(to.read()), *value);
+                    to.write(total as f32);
+                    *value = f64::from(sum.combine.identity());
+                }
+                Pending::Columns(first) => {
+                    let to = pending.target.add(pending.address);
+                    for column in 0..self.code.columns {
+                        let to = to.add(column * sum.column_stride);
+                        let value = &mut state.cells[first + column];
+                        let total = combine(sum.combine, f64::from(to.read()), *value);
+                        to.write(total as f32);
+                        *value = f64::from(sum.combine.identity());
+                    }
+                }
+                Pending::Row(room) => {
+                    let count = range.1 - range.0;
+                    let from = state.scratch.add(room + range.0);
+                    let start = pending.address + range.0 * sum.column_stride;
+                    let to = pending.target.add(start);
+                    if sum.column_stride == 1 {
+                        (sum.merge)(to, to, from, std::ptr::null(), count);
+                    } else {
+                        for i in 0..count {
+                            let to = to.add(i * sum.column_stride);
+                            (sum.merge)(to, to, from.add(i), std::ptr::null(), 1);
+                        }
+                    }
+                    fill(from, count, sum.combine.identity());
+                }
+            }
+        }
+    }
+}
+
+impl Sum {
+    /// Every address of the result, in runs: the first, how many, how far apart.
+    fn for_each_run(&self, code: &Code, mut run: impl FnMut(usize, usize, usize)) {
+        let kept: Vec<(usize, usize)> = code
+            .outer
+            .iter()
+            .zip(&self.strides)
+            .filter(|(_, stride)| **stride != 0)
+            .map(|(&dim, &stride)| (dim, stride))
+            .collect();
+        let dims: Vec<usize> = kept.iter().map(|(dim, _)| *dim).collect();
+        let strides: Vec<usize> = kept.iter().map(|(_, stride)| *stride).collect();
+        let count = match self.pending {
+            Pending::Cell(_) => 1,
+            Pending::Row(_) | Pending::Columns(_) => code.columns,
+        };
+        let mut index = vec![0; dims.len()];
+        let mut index = Odometer::new(&dims, &mut index);
+        for _ in 0..dims.iter().product() {
+            run(
+                address(&strides, index.index),
+                count,
+                self.column_stride.max(1),
+            );
+            index.advance();
+        }
+    }
+}
+
+/// Counts through the rows.
+struct Odometer<'a> {
+    dims: &'a [usize],
+    index: &'a mut [usize],
+}
+
+impl<'a> Odometer<'a> {
+    fn new(dims: &'a [usize], index: &'a mut [usize]) -> Self {
+        Self { dims, index }
+    }
+
+    fn advance(&mut self) {
+        for (i, &dim) in self.index.iter_mut().zip(self.dims).rev() {
+            *i += 1;
+            if *i < dim {
+                return;
+            }
+            *i = 0;
+        }
+    }
+}
+
+fn address(strides: &[usize], index: &[usize]) -> usize {
+    strides
+        .iter()
+        .zip(index)
+        .map(|(stride, i)| stride * i)
+        .sum()
+}
+
+/// The index along each axis of a row.
+fn unflatten(dims: &[usize], mut row: usize, index: &mut [usize]) {
+    for (i, &dim) in index.iter_mut().zip(dims).rev() {
+        *i = row % dim.max(1);
+        row /= dim.max(1);
+    }
+}
+
+unsafe fn fill(to: *mut f32, count: usize, value: f32) {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);
+}
+
+/// Asks for memory that is needed soon.
+fn fetch(from: *const f32, count: usize) {
+    /// Floats of a cache line.
+    const LINE: usize = 16;
+    for line in (0..count).step_by(LINE) {
+        let from = from.wrapping_add(line);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint; it reads nothing that the program could notice.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(from.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = from;
+    }
+}
+
+/// Whole numbers in a row.
+fn count_from(first: usize, to: &mut [f32]) {
+    match i32::try_from(first + to.len()) {
+        // Converting these is a vector instruction everywhere.
+        Ok(end) => {
+            let numbers = first as i32..end;
+            to.iter_mut()
+                .zip(numbers)
+                .for_each(|(to, number)| *to = number as f32);
+        }
+        Err(_) => {
+            let numbers = first..;
+            to.iter_mut()
+                .zip(numbers)
+                .for_each(|(to, number)| *to = number as f32);
+        }
+    }
+}
+
+/// Rows shorter than this are folded side by side.
+const ROW: usize = 32;
+/// How many at a time.
+const ROWS: usize = 16;
+
+/// [`ROWS`] short rows, each in one number.
+unsafe fn fold_rows(how: Combine, from: *const f32, columns: usize, to: *mut f32) {
+    let mut totals = [how.identity(); ROWS];
+    for column in 0..columns {
+        for (row, total) in totals.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let value = unsafe { from.add(row * columns + column).read() };
+            *total = match how {
+                Combine::Sum => *total + value,
+                Combine::Maximum if *total > value || total.is_nan() => *total,
+                Combine::Maximum => value,
+            };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<[f32; ROWS]>().write_unaligned(totals) };
+}
+
+unsafe fn fold_one(how: Combine, fold: VectorFn, from: *const f32, count: usize) -> f32 {
+    let mut cell = f64::from(how.identity());
+    // SAFETY: the caller's promise.
+    unsafe {
+        fold(
+            (&raw mut cell).cast(),
+            from,
+            std::ptr::null(),
+            std::ptr::null(),
+            count,
+        );
+    }
+    cell as f32
+}
+
+unsafe fn gather(to: *mut f32, from: *const f32, count: usize, stride: usize, convert: bool) {
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = from.add(i * stride);
+            let value = if convert {
+                from.cast::<u32>().read() as f32
+            } else {
+                from.read()
+            };
+            to.add(i).write(value);
+        }
+    }
+}
+
+unsafe fn scatter(
+    to: *mut f32,
+    from: *const f32,
+    count: usize,
+    stride: usize,
+    convert: bool,
+    splat: bool,
+) {
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = from.add(if splat { 0 } else { i }).read();
+            let to = to.add(i * stride);
+            if convert {
+                to.cast::<u32>().write(value as u32);
+            } else {
+                to.write(value);
+            }
+        }
+    }
+}

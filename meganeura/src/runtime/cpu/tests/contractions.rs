@@ -1,0 +1,176 @@
+//! Contractions with everything around them.
+
+use super::{Buffers, access, dense, load, oracle, run_with};
+use crate::ir::{Combine, ScalarOp};
+use crate::runtime::cpu::vector::InstructionSet;
+use crate::schedule::kernel::{
+    Access, Accumulate, Action, Body, BufferId, ContractKernel, Instruction, Operand, Program,
+    Store, ValueId,
+};
+
+fn values(count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0)
+        .collect()
+}
+
+fn loaded(access: Access) -> Operand {
+    let mut program = Program::default();
+    let value = program.push(Instruction::Load(access));
+    Operand { program, value }
+}
+
+/// A plain product `[batch, m, k] · [batch, k, n]`, row-major.
+fn plain(
+    batch: &[usize],
+    [m, n, k]: [usize; 3],
+    buffers: &mut Buffers,
+) -> (ContractKernel, BufferId) {
+    let batches: usize = batch.iter().product();
+    let left = buffers.floats(&values(batches * m * k));
+    let right = buffers.floats(&values(batches * k * n));
+    let output = buffers.empty(batches * m * n);
+    let with = |last: usize| -> Vec<usize> { batch.iter().copied().chain([last]).collect() };
+    let mut program = Program::default();
+    let value = program.push(Instruction::Accumulator);
+    let kernel = ContractKernel {
+        batch: batch.to_vec(),
+        m,
+        n,
+        k,
+        left: loaded(dense(left, &with(m), k)),
+        right: loaded(dense(right, &with(k), n)),
+        epilogue: Body {
+            program,
+            stores: vec![Store {
+                value,
+                access: dense(output, &with(m), n),
+            }],
+            accumulates: Vec::new(),
+        },
+    };
+    (kernel, output)
+}
+
+fn check(kernel: ContractKernel, buffers: &Buffers) {
+    let action = Action::Contract(kernel);
+    let expected = oracle::run(&action, buffers);
+    let set = InstructionSet::detect();
+    let one = run_with(&action, buffers, 1, set).expect("sound");
+    if let Err(difference) = oracle::compare(&expected, buffers, &one) {
+        panic!("{difference}\n{action:#?}");
+    }
+    let two = run_with(&action, buffers, 2, set).expect("sound");
+    assert!(one == two, "other results with two threads");
+}
+
+const SIZES: [[usize; 3]; 8] = [
+    [1, 1, 1],
+    [3, 5, 7],
+    [16, 33, 9],
+    [70, 20, 3],
+    [33, 130, 20],
+    [5, 1100, 3],
+    [5, 0, 4],
+    [4, 6, 0],
+];
+
+#[test]
+fn plain_products() {
+    for size in SIZES {
+        for batch in [vec![], vec![3], vec![2, 3], vec![0]] {
+            let mut buffers = Buffers::default();
+            let (kernel, _) = plain(&batch, size, &mut buffers);
+            check(kernel, &buffers);
+        }
+    }
+}
+
+#[test]
+fn an_epilogue_with_bias_activation_and_sums() {
+    for size in SIZES {
+        for batch in [vec![], vec![3]] {
+            let mut buffers = Buffers::default();
+            let (mut kernel, output) = plain(&batch, size, &mut buffers);
+            let [m, n, _] = size;
+            let bias = buffers.floats(&values(n));
+            let sums = buffers.empty(n);
+            let none = vec![0; batch.len() + 1];
+            let outer: Vec<usize> = batch.iter().copied().chain([m]).collect();
+            let mut program = Program::default();
+            let product = program.push(Instruction::Accumulator);
+            let bias = program.push(load(bias, &none, 1));
+            let row = program.push(Instruction::OuterIndex(outer.len() - 1));
+            let sum = program.push(Instruction::Scalar(ScalarOp::Add, vec![product, bias]));
+            let sum = program.push(Instruction::Scalar(ScalarOp::Add, vec![sum, row]));
+            let value = program.push(Instruction::Scalar(ScalarOp::Tanh, vec![sum]));
+            kernel.epilogue = Body {
+                program,
+                stores: vec![Store {
+                    value,
+                    access: dense(output, &outer, n),
+                }],
+                accumulates: Vec::new(),
+            };
+            check(kernel.clone(), &buffers);
+            kernel.epilogue.accumulates = vec![Accumulate {
+                combine: Combine::Sum,
+                value: product,
+                access: access(sums, &none, 1),
+            }];
+            check(kernel, &buffers);
+        }
+    }
+}
+
+#[test]
+fn an_epilogue_in_place_of_what_it_adds() {
+    let mut buffers = Buffers::default();
+    let size = [40, 50, 30];
+    let (mut kernel, output) = plain(&[], size, &mut buffers);
+    let mut program = Program::default();
+    let product = program.push(Instruction::Accumulator);
+    let old = program.push(Instruction::Load(dense(output, &[40], 50)));
+    let value = program.push(Instruction::Scalar(ScalarOp::Subtract, vec![old, product]));
+    kernel.epilogue.program = program;
+    kernel.epilogue.stores[0].value = value;
+    check(kernel, &buffers);
+}
+
+#[test]
+fn computed_operands() {
+    for size in SIZES {
+        for batch in [vec![], vec![3]] {
+            let mut buffers = Buffers::default();
+            let (mut kernel, _) = plain(&batch, size, &mut buffers);
+            for operand in [&mut kernel.left, &mut kernel.right] {
+                let two = operand.program.push(Instruction::Constant(2.0));
+                let value = vec![ValueId(0), two];
+                let scaled = operand
+                    .program
+                    .push(Instruction::Scalar(ScalarOp::Multiply, value));
+                let square = vec![scaled, scaled];
+                operand.value = operand
+                    .program
+                    .push(Instruction::Scalar(ScalarOp::Add, square));
+            }
+            check(kernel, &buffers);
+        }
+    }
+}
+
+#[test]
+fn transposed_and_shared_operands() {
+    let (m, n, k) = (12, 20, 9);
+    let mut buffers = Buffers::default();
+    let (mut kernel, output) = plain(&[4], [m, n, k], &mut buffers);
+    let left = buffers.floats(&values(4 * m * k));
+    let right = buffers.floats(&values(k * n));
+    kernel.left = loaded(access(left, &[m * k, 1], m));
+    kernel.right = loaded(access(right, &[0, 1], k));
+    // The result with its axes in another order.
+    kernel.epilogue.stores[0].access = access(output, &[n, 1], 4 * n);
+    kernel.epilogue.stores[0].access.strides = vec![1, 4];
+    kernel.epilogue.stores[0].access.column_stride = 4 * m;
+    check(kernel, &buffers);
+}

@@ -1,0 +1,131 @@
+//! Kernels on this machine against an interpreter in double precision.
+
+mod basics;
+mod contractions;
+mod oracle;
+mod random;
+
+use std::num::NonZero;
+
+use super::CpuExecutor;
+use super::vector::InstructionSet;
+use crate::ir::DType;
+use crate::plan::{Buffer, Plan, Role};
+use crate::runtime::{Binding, Executor, RunError};
+use crate::schedule::kernel::{Access, Action, BufferId, Instruction, Kernel};
+
+/// The contents of buffers, before or after a kernel.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) struct Buffers(pub(super) Vec<Contents>);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Contents {
+    pub(super) dtype: DType,
+    /// Floats or integers, as their bits.
+    pub(super) bits: Vec<u32>,
+}
+
+impl Buffers {
+    pub(super) fn floats(&mut self, values: &[f32]) -> BufferId {
+        let bits = values.iter().map(|value| value.to_bits()).collect();
+        self.push(DType::F32, bits)
+    }
+
+    pub(super) fn integers(&mut self, values: &[u32]) -> BufferId {
+        self.push(DType::U32, values.to_vec())
+    }
+
+    /// Floats that no kernel writes by accident.
+    pub(super) fn empty(&mut self, elements: usize) -> BufferId {
+        self.floats(&vec![-77.0; elements])
+    }
+
+    fn push(&mut self, dtype: DType, bits: Vec<u32>) -> BufferId {
+        self.0.push(Contents { dtype, bits });
+        BufferId(self.0.len() as u32 - 1)
+    }
+
+    pub(super) fn get(&self, buffer: BufferId) -> Vec<f32> {
+        let bits = &self.0[buffer.index()].bits;
+        bits.iter().map(|&bits| f32::from_bits(bits)).collect()
+    }
+}
+
+/// Runs one kernel, twice, with so many threads and one instruction set.
+pub(super) fn run_with(
+    action: &Action,
+    buffers: &Buffers,
+    threads: usize,
+    set: InstructionSet,
+) -> Result<Buffers, RunError> {
+    let plan = Plan {
+        buffers: buffers
+            .0
+            .iter()
+            .map(|contents| Buffer {
+                role: Role::Output(String::new()),
+                elements: contents.bits.len(),
+                dtype: contents.dtype,
+            })
+            .collect(),
+        kernels: vec![Kernel {
+            name: "test".to_owned(),
+            action: action.clone(),
+        }],
+        ..Plan::default()
+    };
+    let mut executor = CpuExecutor::with_instructions(NonZero::new(threads), set);
+    let mut bindings = Vec::new();
+    for (index, contents) in buffers.0.iter().enumerate() {
+        bindings.push(Binding {
+            buffer: BufferId(index as u32),
+            memory: executor.allocate(contents.bits.len())?,
+        });
+    }
+    let program = executor.load(&plan, &bindings)?;
+    let mut results = Vec::new();
+    for _ in 0..2 {
+        for (contents, binding) in buffers.0.iter().zip(&bindings) {
+            executor.write(binding.memory, &contents.bits)?;
+        }
+        executor.run(program)?;
+        let mut result = buffers.clone();
+        for (contents, binding) in result.0.iter_mut().zip(&bindings) {
+            executor.read(binding.memory, &mut contents.bits)?;
+        }
+        results.push(result);
+    }
+    assert_eq!(results[0], results[1], "a second run gives the same");
+    Ok(results.swap_remove(0))
+}
+
+/// Runs one kernel on two threads.
+pub(super) fn run(action: &Action, buffers: &Buffers) -> Buffers {
+    run_with(action, buffers, 2, InstructionSet::detect()).expect("the kernel is sound")
+}
+
+/// A row-major access to all of a buffer.
+pub(super) fn dense(buffer: BufferId, outer: &[usize], columns: usize) -> Access {
+    let stride = |axis: usize| outer[axis + 1..].iter().product::<usize>() * columns;
+    Access {
+        buffer,
+        dtype: DType::F32,
+        offset: 0,
+        strides: (0..outer.len()).map(stride).collect(),
+        column_stride: 1,
+    }
+}
+
+pub(super) fn load(buffer: BufferId, strides: &[usize], column_stride: usize) -> Instruction {
+    Instruction::Load(access(buffer, strides, column_stride))
+}
+
+pub(super) fn access(buffer: BufferId, strides: &[usize], column_stride: usize) -> Access {
+    Access {
+        buffer,
+        dtype: DType::F32,
+        offset: 0,
+        strides: strides.to_vec(),
+        column_stride,
+    }
+}

@@ -1,0 +1,255 @@
+/// A vector of floats.
+///
+/// A value of an implementing type is the proof that its instruction set is there: the
+/// constructors are unsafe, the methods are not. Every method is inlined, so that it is
+/// compiled with the features of the loop it stands in.
+pub(crate) trait Lanes: Copy {
+    /// One truth value for each lane.
+    type Mask: Copy;
+    /// The number of lanes.
+    const COUNT: usize;
+
+    /// All lanes the same.
+    ///
+    /// # Safety
+    /// The instruction set must be there.
+    unsafe fn splat(value: f32) -> Self;
+
+    /// `COUNT` floats from memory.
+    ///
+    /// # Safety
+    /// The instruction set and the floats must be there.
+    unsafe fn load(from: *const f32) -> Self;
+
+    /// `count` floats from memory, fewer than `COUNT`; the other lanes are 0.
+    ///
+    /// # Safety
+    /// The instruction set and the floats must be there.
+    unsafe fn load_partial(from: *const f32, count: usize) -> Self;
+
+    /// All lanes to memory.
+    ///
+    /// # Safety
+    /// The memory must be there.
+    unsafe fn store(self, to: *mut f32);
+
+    /// The first `count` lanes to memory, fewer than `COUNT`.
+    ///
+    /// # Safety
+    /// The memory must be there.
+    unsafe fn store_partial(self, to: *mut f32, count: usize);
+
+    /// All lanes the same.
+    #[inline(always)]
+    fn constant(self, value: f32) -> Self {
+        // SAFETY: `self` exists.
+        unsafe { Self::splat(value) }
+    }
+
+    fn add(self, other: Self) -> Self;
+    fn subtract(self, other: Self) -> Self;
+    fn multiply(self, other: Self) -> Self;
+    fn divide(self, other: Self) -> Self;
+    /// `self · factor + term`, rounded once where the instruction set can.
+    fn multiply_add(self, factor: Self, term: Self) -> Self;
+    fn sqrt(self) -> Self;
+    /// `if self > other { self } else { other }`: a NaN in either gives `other`.
+    fn larger(self, other: Self) -> Self;
+    /// `if self < other { self } else { other }`: a NaN in either gives `other`.
+    fn smaller(self, other: Self) -> Self;
+    fn absolute(self) -> Self;
+    fn negate(self) -> Self;
+    /// The magnitude of `self` with the sign of `sign`.
+    fn copy_sign(self, sign: Self) -> Self;
+    fn less(self, other: Self) -> Self::Mask;
+    fn less_equal(self, other: Self) -> Self::Mask;
+    fn equal(self, other: Self) -> Self::Mask;
+    /// `yes` where the mask holds, else `no`.
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// Whether the mask holds in all lanes.
+    fn all(mask: Self::Mask) -> bool;
+    /// `self · 2ⁿ` for whole n, |n| < 252, rounded once at most.
+    fn scale(self, n: Self) -> Self;
+    /// A positive normal number as `m · 2ᵉ` with 1 ≤ m < 2.
+    fn split(self) -> (Self, Self);
+
+    /// The nearest whole number, ties to even, for |x| < 2²².
+    #[inline(always)]
+    fn round(self) -> Self {
+        let shift = self.constant(ROUND);
+        self.add(shift).subtract(shift)
+    }
+}
+
+/// Added to a number under 2²² it pushes the fraction out.
+pub(super) const ROUND: f32 = 12_582_912.0;
+
+/// Vectors for compilers that know their target: arrays that they turn into registers.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+pub(crate) struct Portable([f32; 8]);
+
+/// Whether `f32::mul_add` is an instruction and not a call.
+const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+
+impl Portable {
+    #[inline(always)]
+    fn map(self, f: impl Fn(f32) -> f32) -> Self {
+        Portable(self.0.map(f))
+    }
+
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        Portable(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+    }
+
+    #[inline(always)]
+    fn compare(self, other: Self, f: impl Fn(f32, f32) -> bool) -> [bool; 8] {
+        std::array::from_fn(|i| f(self.0[i], other.0[i]))
+    }
+}
+
+impl Lanes for Portable {
+    type Mask = [bool; 8];
+    const COUNT: usize = 8;
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Portable([value; 8])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Portable(unsafe { from.cast::<[f32; 8]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn load_partial(from: *const f32, count: usize) -> Self {
+        let mut lanes = [0.0; 8];
+        for (i, lane) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller's promise.
+            *lane = unsafe { from.add(i).read() };
+        }
+        Portable(lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[f32; 8]>().write_unaligned(self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_partial(self, to: *mut f32, count: usize) {
+        for (i, &lane) in self.0.iter().enumerate().take(count) {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(i).write(lane) };
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn subtract(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn multiply(self, other: Self) -> Self {
+        self.zip(other, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn divide(self, other: Self) -> Self {
+        self.zip(other, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn multiply_add(self, factor: Self, term: Self) -> Self {
+        Portable(std::array::from_fn(|i| {
+            if FUSED {
+                self.0[i].mul_add(factor.0[i], term.0[i])
+            } else {
+                self.0[i] * factor.0[i] + term.0[i]
+            }
+        }))
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.map(f32::sqrt)
+    }
+
+    #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn absolute(self) -> Self {
+        self.map(f32::abs)
+    }
+
+    #[inline(always)]
+    fn negate(self) -> Self {
+        self.map(|x| -x)
+    }
+
+    #[inline(always)]
+    fn copy_sign(self, sign: Self) -> Self {
+        self.zip(sign, f32::copysign)
+    }
+
+    #[inline(always)]
+    fn less(self, other: Self) -> [bool; 8] {
+        self.compare(other, |a, b| a < b)
+    }
+
+    #[inline(always)]
+    fn less_equal(self, other: Self) -> [bool; 8] {
+        self.compare(other, |a, b| a <= b)
+    }
+
+    #[inline(always)]
+    fn equal(self, other: Self) -> [bool; 8] {
+        self.compare(other, |a, b| a == b)
+    }
+
+    #[inline(always)]
+    fn select(mask: [bool; 8], yes: Self, no: Self) -> Self {
+        Portable(std::array::from_fn(|i| {
+            if mask[i] { yes.0[i] } else { no.0[i] }
+        }))
+    }
+
+    #[inline(always)]
+    fn all(mask: [bool; 8]) -> bool {
+        mask.iter().all(|&holds| holds)
+    }
+
+    #[inline(always)]
+    fn scale(self, n: Self) -> Self {
+        let half = n.multiply(n.constant(0.5)).round();
+        let power = |n: Self| {
+            // The sum's low bits are n + 127: shifted, the exponent field of 2ⁿ.
+            n.map(|n| f32::from_bits((n + (ROUND + 127.0)).to_bits() << 23))
+        };
+        self.multiply(power(half)).multiply(power(n.subtract(half)))
+    }
+
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        let mantissa = self.map(|x| f32::from_bits(x.to_bits() & 0x007f_ffff | 0x3f80_0000));
+        let exponent = self.map(|x| (x.to_bits() >> 23) as i32 as f32 - 127.0);
+        (mantissa, exponent)
+    }
+}
