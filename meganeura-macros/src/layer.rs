@@ -222,10 +222,6 @@ fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStrea
                 config
             }
 
-            fn config(&self) -> #private::Option<#ty> {
-                #private::Settings::copied(self)
-            }
-
             #shape
             #forward
             #(#others)*

@@ -109,7 +109,7 @@ impl<L: Layer> Layer for Vec<L> {
 /// The configuration of each of `N` layers as that of a repetition.
 pub struct Times<C, const N: usize>(PhantomData<C>);
 
-impl<T: Settings, C: Value<Of = T>, const N: usize> Value for Times<C, N> {
+impl<T: Settings + Copy, C: Value<Of = T>, const N: usize> Value for Times<C, N> {
     type Of = Repetition<T>;
     const VALUE: Repetition<T> = Repetition {
         count: N,
@@ -140,7 +140,7 @@ impl<L: Layer, const N: usize> Layer for [L; N] {
 /// The configuration of a layer that may be absent, for when it is there.
 pub struct Present<C>(PhantomData<C>);
 
-impl<T: Settings, C: Value<Of = Option<T>>> Value for Present<C> {
+impl<T: Settings + Copy, C: Value<Of = Option<T>>> Value for Present<C> {
     type Of = T;
     const VALUE: T = match C::VALUE {
         Some(config) => config,

@@ -62,16 +62,11 @@ use crate::walk::{Carry, Shapes, TensorSpec, Value};
     label = "not a configuration",
     note = "`config = ...` takes the configuration of another layer: `config = L::Config`"
 )]
-pub trait Settings: Copy + 'static {
+pub trait Settings: 'static {
     /// All settings as they are when nobody sets them.
     const BASE: Self;
     /// The settings that somebody must set.
     const REQUIRED: &'static [&'static str] = &[];
-
-    #[doc(hidden)]
-    fn copied(&self) -> Option<Self> {
-        Some(*self)
-    }
 }
 
 /// The configuration type of a layer.
@@ -88,7 +83,7 @@ pub type ConfigOf<L> = <L as Layer>::Config;
 )]
 pub trait Layer: 'static {
     /// What `#[layer(setting = value)]` sets.
-    type Config: Settings
+    type Config: Settings + Copy
     where
         Self: Sized;
 
@@ -109,7 +104,8 @@ pub trait Layer: 'static {
     where
         Self: Sized,
     {
-        None
+        // A leaf layer is its own configuration.
+        (self as &dyn std::any::Any).downcast_ref().copied()
     }
 
     /// The shape rule on numbers, as it runs when a graph is built.
@@ -144,7 +140,7 @@ pub trait Layer: 'static {
 #[doc(hidden)]
 pub trait Part: Sized {
     /// [`Layer::Config`]
-    type Config: Settings;
+    type Config: Settings + Copy;
     /// [`Layer::Rule`]
     type Rule<C: Value<Of = Self::Config>, I: Carry>: Carry;
     /// [`Layer::from_config`]
