@@ -17,8 +17,8 @@ use super::same_text;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Dim {
-    /// Empty for a number.
-    name: &'static str,
+    /// `None` for a number: the compiler has to look at every pointer in every constant.
+    name: Option<&'static str>,
     /// How often the name is taken; 0 for a number.
     scale: u32,
     offset: i64,
@@ -28,7 +28,7 @@ pub struct Dim {
 impl Dim {
     /// A dim of which nothing is known.
     pub const UNKNOWN: Dim = Dim {
-        name: "",
+        name: None,
         scale: 0,
         offset: 0,
         known: false,
@@ -51,7 +51,7 @@ impl Dim {
     #[must_use]
     pub const fn free(name: &'static str) -> Dim {
         Dim {
-            name,
+            name: Some(name),
             scale: 1,
             offset: 0,
             known: true,
@@ -67,11 +67,7 @@ impl Dim {
     /// The free name in it, if there is one.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
-        if self.scale > 0 {
-            Some(self.name)
-        } else {
-            None
-        }
+        self.name
     }
 
     /// Its number, if it is one.
@@ -97,7 +93,7 @@ impl Dim {
             && other.known
             && self.scale == other.scale
             && self.offset == other.offset
-            && same_text(self.name, other.name)
+            && same_name(self.name, other.name)
     }
 
     /// Whether both are known and not the same.
@@ -114,7 +110,7 @@ impl Dim {
         if !self.known || !other.known {
             return Dim::UNKNOWN;
         }
-        if self.scale > 0 && other.scale > 0 && !same_text(self.name, other.name) {
+        if self.scale > 0 && other.scale > 0 && !same_name(self.name, other.name) {
             return Dim::UNKNOWN;
         }
         let name = if self.scale > 0 {
@@ -154,13 +150,13 @@ impl Dim {
         if !self.known || !other.known || self.scale < other.scale {
             return Dim::UNKNOWN;
         }
-        if other.scale > 0 && !same_text(self.name, other.name) {
+        if other.scale > 0 && !same_name(self.name, other.name) {
             return Dim::UNKNOWN;
         }
         let scale = self.scale - other.scale;
         match self.offset.checked_sub(other.offset) {
             Some(offset) => Dim {
-                name: if scale > 0 { self.name } else { "" },
+                name: if scale > 0 { self.name } else { None },
                 scale,
                 offset,
                 known: true,
@@ -185,7 +181,7 @@ impl Dim {
             dim.offset.checked_mul(factor as i64),
         ) {
             (Some(scale), Some(offset)) => Dim {
-                name: if scale > 0 { dim.name } else { "" },
+                name: if scale > 0 { dim.name } else { None },
                 scale,
                 offset,
                 known: true,
@@ -227,7 +223,7 @@ impl Dim {
             return self;
         }
         let plain = Dim {
-            name: "",
+            name: None,
             scale: 0,
             ..self
         };
@@ -255,8 +251,16 @@ impl Dim {
         }
     }
 
-    pub(crate) const fn parts(self) -> (u32, &'static str, i64) {
-        (self.scale, self.name, self.offset)
+    pub(crate) const fn parts(self) -> (u32, i64) {
+        (self.scale, self.offset)
+    }
+}
+
+const fn same_name(left: Option<&str>, right: Option<&str>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => same_text(left, right),
+        (None, None) => true,
+        _ => false,
     }
 }
 

@@ -24,9 +24,9 @@ pub struct Dims {
     rank: Option<usize>,
     dtype: Option<DType>,
     /// The value's name: the field or the input it comes from.
-    name: &'static str,
+    name: Option<&'static str>,
     /// Its name among the outputs of the layer it comes from.
-    output: &'static str,
+    output: Option<&'static str>,
 }
 
 impl Dims {
@@ -38,8 +38,8 @@ impl Dims {
         dims: [Dim::UNKNOWN; Dims::MAX_RANK],
         rank: None,
         dtype: None,
-        name: "",
-        output: "",
+        name: None,
+        output: None,
     };
 
     /// These dims.
@@ -182,21 +182,33 @@ impl Dims {
     /// The name the reader knows the tensor by; empty if it has none.
     #[must_use]
     pub const fn name(&self) -> &'static str {
-        self.name
+        match self.name {
+            Some(name) => name,
+            None => "",
+        }
     }
 
     /// The same under another name.
     #[must_use]
     pub const fn named(self, name: &'static str) -> Dims {
-        Dims { name, ..self }
+        Dims {
+            name: Some(name),
+            ..self
+        }
     }
 
     pub(crate) const fn output(&self) -> &'static str {
-        self.output
+        match self.output {
+            Some(output) => output,
+            None => "",
+        }
     }
 
     pub(crate) const fn with_output(self, output: &'static str) -> Dims {
-        Dims { output, ..self }
+        Dims {
+            output: Some(output),
+            ..self
+        }
     }
 
     /// Whether both certainly have the same dims.

@@ -107,12 +107,12 @@ impl Message {
         if !dim.is_known() {
             return self.text("?");
         }
-        let (scale, name, offset) = dim.parts();
+        let (scale, offset) = dim.parts();
         let size = offset.unsigned_abs() as usize;
-        if scale == 0 {
+        let Some(name) = dim.name() else {
             let sign = if offset < 0 { "-" } else { "" };
             return self.text(sign).number(size);
-        }
+        };
         let message = match scale {
             1 => self.text(name),
             _ => self.number(scale as usize).text("*").text(name),

@@ -31,51 +31,13 @@ pub struct Shapes {
     /// Not even the number of tensors is known.
     open: bool,
     problem: Message,
-    place: Place,
-}
-
-/// The path from the field where a problem is reported down to the layer that has it.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    names: [&'static str; Place::DEPTH],
-    depth: usize,
-}
-
-impl Place {
-    /// Names further down are left out.
-    const DEPTH: usize = 8;
-    const HERE: Place = Place {
-        names: [""; Place::DEPTH],
-        depth: 0,
-    };
-
-    const fn inside(self, name: &'static str) -> Place {
-        let mut place = Place::HERE;
-        place.names[0] = name;
-        place.depth = 1;
-        while place.depth < Place::DEPTH && place.depth <= self.depth {
-            place.names[place.depth] = self.names[place.depth - 1];
-            place.depth += 1;
-        }
-        place
-    }
-
-    const fn write(&self, mut message: Message) -> Message {
-        let mut index = 0;
-        while index < self.depth {
-            if index > 0 {
-                message = message.text(".");
-            }
-            message = message.text(self.names[index]);
-            index += 1;
-        }
-        message
-    }
+    /// The path from the field where the problem is reported down to the layer that has it.
+    place: Message,
 }
 
 impl Shapes {
     /// Tensors beyond these are not followed at compile time.
-    pub const MAX_VALUES: usize = 6;
+    pub const MAX_VALUES: usize = 4;
 
     /// Nothing is known, not even how many tensors there are: what an opaque layer puts out.
     pub const UNKNOWN: Shapes = Shapes {
@@ -83,7 +45,7 @@ impl Shapes {
         count: 1,
         open: true,
         problem: Message::EMPTY,
-        place: Place::HERE,
+        place: Message::EMPTY,
     };
 
     /// No tensor.
@@ -315,7 +277,7 @@ impl Shapes {
     /// The same as it leaves the field `name`.
     pub(crate) const fn leaving(mut self, name: &'static str) -> Shapes {
         if self.failed() {
-            self.place = self.place.inside(name);
+            self.place = prefixed(name, &self.place);
             return self;
         }
         let mut index = 0;
@@ -329,7 +291,7 @@ impl Shapes {
     /// A problem of the part `name` of a layer.
     pub(crate) const fn inside(mut self, name: &'static str) -> Shapes {
         if self.failed() {
-            self.place = self.place.inside(name);
+            self.place = prefixed(name, &self.place);
         }
         self
     }
@@ -407,13 +369,22 @@ impl Shapes {
 
     /// Whether a problem is that of the layer itself, not of a part of it.
     pub(crate) const fn is_at_top(&self) -> bool {
-        self.place.depth == 0
+        self.place.is_empty()
     }
 
     /// The sentence with the place, as it is shown at the field where the place starts.
     pub(crate) const fn sentence(&self) -> Message {
-        let message = self.place.write(Message::new("layer `"));
+        let message = Message::new("layer `").message(&self.place);
         message.text("` ").message(&self.problem)
+    }
+}
+
+const fn prefixed(name: &str, place: &Message) -> Message {
+    let path = Message::new(name);
+    if place.is_empty() {
+        path
+    } else {
+        path.text(".").message(place)
     }
 }
 
