@@ -118,3 +118,14 @@ fn activations() {
         assert_eq!(after.heavy, heavy, "{name}");
     }
 }
+
+/// The gradient of a rectified layer needs the result only: no mask is written besides.
+#[test]
+fn rectified_layers_keep_one_value() {
+    let (before, after) = forms("relu(x·w)", [512, 768], |graph, x| {
+        let w = graph.input("w", [x.shape().last(), 64], DType::F32);
+        let v = graph.input("v", [64, 64], DType::F32);
+        (x.matmul(w).relu().matmul(v), vec![w, v])
+    });
+    assert_eq!(before.bytes - after.bytes, 4.0 * 512.0 * 64.0);
+}

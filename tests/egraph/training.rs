@@ -4,6 +4,7 @@ use meganeura::autodiff::gradients;
 use meganeura::egraph::{CostModel, Rewrites, optimize};
 use meganeura::ir::{DType, Graph, Init, Tensor};
 use meganeura::ops::expand;
+use meganeura::plan::Plan;
 
 use super::support::{Fill, check};
 
@@ -127,6 +128,40 @@ fn a_training_step_stays_equal() {
     let fills = [Fill::Uniform(0.1, 1.5)];
     check("mlp", &mlp(3, &[4, 5], 3), 3, &fills, 3);
     check("gpt", &gpt(2, 2, 3, 4, 5), 3, &fills, 3);
+}
+
+/// What the scheduler makes of the graphs, as a table.
+#[test]
+fn plans_are_no_worse() {
+    let module = |build: for<'g> fn(Tensor<'g>) -> Tensor<'g>| {
+        let graph = Graph::new();
+        let x = graph.input("x", [512, 768], DType::F32);
+        let w = graph.parameter("w", [768], Init::Ones);
+        let y = build(x * w);
+        let loss = (y * y.detach()).mean_all();
+        graph.output("loss", loss);
+        trained(&graph)
+    };
+    for (name, graph) in [
+        ("softmax", module(|x| x.softmax())),
+        ("layer norm", module(|x| norm("norm", x))),
+        ("gelu", module(|x| x.gelu())),
+        ("mlp", mlp(64, &[784, 256], 10)),
+        ("mlp 3", mlp(256, &[784, 512, 512], 10)),
+        ("gpt 2", gpt(2, 4, 64, 128, 512)),
+    ] {
+        for rewrites in [Rewrites::Off, Rewrites::Greedy, Rewrites::EGraph] {
+            let (optimized, report) = optimize(&graph, rewrites, &CostModel::default());
+            let plan = Plan::new(&optimized);
+            println!(
+                "{name:12} {rewrites:?}: {} kernels, {:.2} MB, {:.1} Mflop, estimate {:.0} us",
+                plan.kernels.len(),
+                plan.bytes_moved() as f64 / 1e6,
+                plan.flops() as f64 / 1e6,
+                report.cost_after / 1e3,
+            );
+        }
+    }
 }
 
 /// Layers of equal structure cost their optimization once.

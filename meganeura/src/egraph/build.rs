@@ -304,10 +304,15 @@ fn reduce<'g>(value: Tensor<'g>, combine: Combine, span: &[(u8, u32)]) -> Tensor
         .iter()
         .map(|(axis, _)| rank - 1 - usize::from(*axis))
         .collect();
-    match combine {
+    let result = match combine {
         Combine::Sum => value.sum(&axes),
         Combine::Maximum => value.max(&axes),
+    };
+    // What is left of summed leading axes only makes shapes differ.
+    for &(axis, _) in span {
+        extents.set(usize::from(axis), 1);
     }
+    fit(result, &extents.shape())
 }
 
 fn span_fits(shape: &Shape, span: &[(u8, u32)]) -> bool {

@@ -3,7 +3,7 @@
 //! It follows what the scheduler fuses. Elementwise work and reductions of rows share a loop
 //! kernel, so a value between them costs no memory; a contraction takes elementwise work in
 //! its epilogue; a sum over rows is complete only when its kernel ends. What crosses such a
-//! border is written once and read once by each kernel behind it. Each further reduction of
+//! border is written once and read once by each kernel behind it, or computed there again. Each further reduction of
 //! rows that needs the one before it walks the row once more.
 
 use super::emit::{Arithmetic, Binary, Unary};
@@ -85,6 +85,8 @@ pub(super) struct Work {
     pub elements: f64,
     /// Elements of the operand of a reduction.
     pub reduced: f64,
+    /// Of a leaf that is computed elsewhere: after how many kernels.
+    pub since: Option<u32>,
 }
 
 /// Buffers for [`CostModel::total`], by node.
@@ -97,8 +99,9 @@ pub(super) struct Scratch {
 struct State {
     /// Kernels that must be complete before its own.
     depth: u32,
-    /// Part of a contraction's epilogue.
-    epilogue: bool,
+    /// The contraction it is computed in the epilogue of, as its place in the order from 1;
+    /// 0 if none.
+    epilogue: usize,
     /// Seen with the axes elsewhere, though not in memory from the start.
     turned: bool,
     /// The cost of the passes below it, and how many.
@@ -138,11 +141,14 @@ impl CostModel {
         }
         let mut total = Total::default();
         let (mut walked, mut kernels) = (0.0f64, 0u64);
-        for &node in order {
+        for (place, &node) in order.iter().enumerate() {
             let work = work(node);
-            let state = self.placed(node, &work, operands(node), states);
+            let mut state = self.placed(node, &work, operands(node), states);
+            if work.role == Role::Contraction {
+                state.epilogue = place + 1;
+            }
             let loops = matches!(work.role, Role::Elementwise | Role::RowReduction)
-                && !state.epilogue
+                && state.epilogue == 0
                 && work.elements.max(work.reduced) > 1.0;
             if loops {
                 kernels |= 1 << (state.depth % 64);
@@ -160,14 +166,67 @@ impl CostModel {
             states[base].stored = true;
         }
         for &node in order {
+            if states[node].reads != 0 && !states[node].stored && states[node].computed {
+                match self.again(node, &work, &operands, states) {
+                    Some(time) => total.time += time,
+                    None => states[node].stored = true,
+                }
+            }
+        }
+        for &node in order {
             let (work, state) = (work(node), &states[node]);
-            let written = state.stored && !matches!(work.role, Role::Leaf | Role::Number);
+            let written = state.stored && state.computed;
             let times = f64::from(u32::from(written) + state.reads.count_ones());
             total.bytes += times * work.elements * 4.0;
         }
         total.time += walked + total.bytes * self.byte;
         total.time += f64::from(kernels.count_ones()) * self.launch;
         total
+    }
+
+    /// The time of computing a value again in every kernel that reads it, from what is in
+    /// memory anyway, if that is cheaper than keeping it.
+    fn again<'a>(
+        &self,
+        node: usize,
+        work: &impl Fn(usize) -> Work,
+        operands: &impl Fn(usize) -> &'a [usize],
+        states: &mut [State],
+    ) -> Option<f64> {
+        let (mut time, mut bases, mut steps) = (0.0, Vec::new(), 0);
+        let mut open = vec![node];
+        while let Some(next) = open.pop() {
+            let state = &states[next];
+            if next != node && (state.stored || !state.computed) {
+                if state.computed || work(next).role == Role::Leaf {
+                    bases.push(next);
+                }
+                continue;
+            }
+            steps += 1;
+            if work(next).role != Role::Elementwise || steps > 4 {
+                return None;
+            }
+            time += work(next).time;
+            open.extend(operands(next).iter().map(|&operand| states[operand].base));
+        }
+        bases.sort_unstable();
+        bases.dedup();
+        let reads = states[node].reads;
+        let times = f64::from(reads.count_ones());
+        let more = |base: &usize| {
+            let missing = reads & !states[*base].reads;
+            f64::from(missing.count_ones()) * work(*base).elements * 4.0 * self.byte
+        };
+        let again = time * times + bases.iter().map(more).sum::<f64>();
+        if again >= (1.0 + times) * work(node).elements * 4.0 * self.byte {
+            return None;
+        }
+        for base in bases {
+            states[base].reads |= reads;
+        }
+        states[node].reads = 0;
+        Some(time * times)
     }
 
     /// Where a node stands among the kernels, from where its operands stand.
@@ -184,19 +243,23 @@ impl CostModel {
             let mut below = states[operand];
             if below.turned && !looks {
                 below.depth += 1;
-                below.epilogue = false;
+                below.epilogue = 0;
             }
             if below.depth > state.depth {
                 state.epilogue = below.epilogue;
                 state.depth = below.depth;
             } else if below.depth == state.depth {
-                state.epilogue |= below.epilogue;
+                state.epilogue = state.epilogue.max(below.epilogue);
             }
             state.walked = state.walked.max(below.walked);
             state.passes = state.passes.max(below.passes);
         }
         match work.role {
-            Role::Number | Role::Leaf => {}
+            Role::Number => {}
+            Role::Leaf => {
+                state.computed = work.since.is_some();
+                state.depth = work.since.unwrap_or(0);
+            }
             Role::Elementwise => state.computed = true,
             Role::View | Role::Turn => {
                 if let Some(&of) = operands.first() {
@@ -206,9 +269,9 @@ impl CostModel {
                 }
             }
             Role::RowReduction => {
-                if state.epilogue {
+                if state.epilogue != 0 {
                     state.depth += 1;
-                    state.epilogue = false;
+                    state.epilogue = 0;
                 }
                 state.computed = true;
                 state.walked += work.reduced * self.pass;
@@ -217,12 +280,11 @@ impl CostModel {
             Role::ColumnReduction | Role::Memory => {
                 state.computed = true;
                 state.depth += 1;
-                state.epilogue = false;
+                state.epilogue = 0;
             }
             Role::Contraction => {
                 state.computed = true;
                 state.depth += 1;
-                state.epilogue = true;
             }
         }
         state
@@ -268,6 +330,30 @@ impl CostModel {
 
     /// The estimate for a graph, dead code left out.
     pub fn estimate(&self, graph: &Graph) -> Estimate {
+        self.estimate_region(graph, &[])
+    }
+
+    /// After how many kernels each value of a graph is there.
+    pub(super) fn depths(&self, graph: &Graph) -> Vec<u32> {
+        let mut scratch = Scratch::default();
+        self.estimate_with(graph, &[], &mut scratch);
+        let count = graph.nodes().len();
+        scratch.states.resize(count, State::default());
+        scratch.states.iter().map(|state| state.depth).collect()
+    }
+
+    /// The estimate for a graph some of whose inputs are computed elsewhere, after as many
+    /// kernels as is said.
+    pub(super) fn estimate_region(&self, graph: &Graph, since: &[(NodeId, u32)]) -> Estimate {
+        self.estimate_with(graph, since, &mut Scratch::default())
+    }
+
+    fn estimate_with(
+        &self,
+        graph: &Graph,
+        since: &[(NodeId, u32)],
+        scratch: &mut Scratch,
+    ) -> Estimate {
         let nodes = graph.nodes();
         let live = super::region::live(graph);
         let order: Vec<usize> = (0..nodes.len()).filter(|&index| live[index]).collect();
@@ -276,11 +362,14 @@ impl CostModel {
             .map(|node| node.inputs.iter().map(|input| input.index()).collect())
             .collect();
         let extents = true_extents(&nodes);
-        let works: Vec<Work> = nodes
+        let mut works: Vec<Work> = nodes
             .iter()
             .zip(&extents)
             .map(|(node, own)| self.work(&nodes, node, own, &extents))
             .collect();
+        for (leaf, depth) in since {
+            works[leaf.index()].since = Some(*depth);
+        }
         let outputs = graph.outputs().into_iter().map(|(_, id)| id);
         let updates = graph.updates().into_iter().map(|(_, id)| id);
         let roots: Vec<usize> = outputs.chain(updates).map(NodeId::index).collect();
@@ -289,7 +378,7 @@ impl CostModel {
             &roots,
             |node| works[node],
             |node| &operands[node],
-            &mut Scratch::default(),
+            scratch,
         );
         let mut estimate = Estimate {
             nanoseconds: total.time,
@@ -350,6 +439,7 @@ impl CostModel {
             time,
             elements,
             reduced,
+            since: None,
         }
     }
 }
@@ -418,11 +508,14 @@ fn mark_traffic(
     };
     for &operand in operands {
         let base = states[operand].base;
-        let in_memory = work(base).role == Role::Leaf;
-        if own_kernel || depth > states[base].depth {
+        let in_memory = work(base).role == Role::Leaf && !states[base].computed;
+        let other_epilogue =
+            states[base].epilogue != 0 && states[base].epilogue != states[node].epilogue;
+        let crosses = depth > states[base].depth || other_epilogue && role != Role::ColumnReduction;
+        if own_kernel {
             states[base].stored = true;
         }
-        if !own_kernel && (in_memory || depth > states[base].depth) {
+        if !own_kernel && (in_memory || crosses) {
             states[base].reads |= 1 << (depth % 64);
         }
     }

@@ -38,12 +38,15 @@ pub(super) enum Unary {
     Reciprocal,
 }
 
+/// Operands that vary over the same.
+type Level<T, V> = (Extents, Vec<(T, V)>);
+
 /// Operands in groups that vary over the same, the smaller first.
 fn levels<A: Arithmetic, T>(
     arithmetic: &A,
     operands: impl IntoIterator<Item = (T, A::Value)>,
-) -> Vec<(Extents, Vec<(T, A::Value)>)> {
-    let mut levels: Vec<(Extents, Vec<(T, A::Value)>)> = Vec::new();
+) -> Vec<Level<T, A::Value>> {
+    let mut levels: Vec<Level<T, A::Value>> = Vec::new();
     for (what, value) in operands {
         let extents = arithmetic.extents(&value);
         match levels.iter_mut().find(|level| level.0 == extents) {

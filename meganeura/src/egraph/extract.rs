@@ -311,10 +311,10 @@ impl<'a> Table<'a> {
     fn mark(&self, root: usize, choices: &[usize], seen: &mut [bool]) {
         let mut stack = vec![root];
         while let Some(class) = stack.pop() {
-            if !std::mem::replace(&mut seen[class], true) {
-                if let Some(choice) = self.classes[class].get(choices[class]) {
-                    stack.extend(&choice.operands);
-                }
+            if !std::mem::replace(&mut seen[class], true)
+                && let Some(choice) = self.classes[class].get(choices[class])
+            {
+                stack.extend(&choice.operands);
             }
         }
     }
@@ -455,12 +455,14 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
             .fold(Extents::SCALAR, |all, id| all.join(&extents(id)))
             .elements(),
         reduced: 0.0,
+        since: None,
     };
     match term {
         Term::Leaf(index) => {
-            let ty = &eg.analysis.leaves[*index as usize].ty;
+            let leaf = &eg.analysis.leaves[*index as usize];
             work.role = Role::Leaf;
-            work.elements = ty.shape.elements() as f64;
+            work.elements = leaf.ty.shape.elements() as f64;
+            work.since = leaf.since;
         }
         Term::Constant(_) => {
             work.role = Role::Number;

@@ -21,12 +21,6 @@ pub(super) struct Coefficient {
 }
 
 impl Coefficient {
-    pub(super) const ONE: Coefficient = Coefficient {
-        value: 1.0,
-        digits: 100_000_000_000,
-        exponent: 0,
-    };
-
     /// The coefficient of this finite value.
     pub(super) fn new(value: f64) -> Coefficient {
         if value == 0.0 || !value.is_finite() {
@@ -168,11 +162,6 @@ impl Extents {
         result
     }
 
-    /// Whether it varies only where the other does.
-    pub(super) fn within(&self, other: &Extents) -> bool {
-        (0..self.rank()).all(|axis| !self.varies(axis) || other.varies(axis))
-    }
-
     /// As a shape, without leading axes of size 1.
     pub(super) fn shape(&self) -> Shape {
         let dims: Vec<usize> = (0..self.rank())
@@ -305,6 +294,9 @@ pub(super) struct LeafType {
     pub ty: TensorType,
     /// A promise that its integers are below this.
     pub bound: Option<usize>,
+    /// For what another region computes: about how many kernels must run before it is there.
+    /// It costs nothing to read where it comes about, only later.
+    pub since: Option<u32>,
 }
 
 impl LeafType {

@@ -55,10 +55,10 @@ pub fn optimize(graph: &Graph, rewrites: Rewrites, model: &CostModel) -> (Graph,
         ..Report::default()
     };
     let mut result = plain;
-    if rewrites != Rewrites::Off {
-        if let Some(cheaper) = saturate::regions(&result, rewrites, model, &mut report) {
-            result = cheaper;
-        }
+    if rewrites != Rewrites::Off
+        && let Some(cheaper) = saturate::regions(&result, rewrites, model, &mut report)
+    {
+        result = cheaper;
     }
     report.milliseconds = start.elapsed().as_secs_f64() * 1e3;
     (result, report)

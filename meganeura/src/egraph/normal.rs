@@ -258,7 +258,7 @@ fn root_of(eg: &Terms, half: i16, base: Id) -> (i16, Id) {
             let (inner, of) = (inner[0], eg.find(of[0]));
             let real = half % 2 == 0 && inner % 2 == 0 || eg[of].data.nonnegative();
             let product = i32::from(half) * i32::from(inner);
-            (real && product % 2 == 0 && product.abs() < 64).then(|| ((product / 2) as i16, of))
+            (real && product % 2 == 0 && product.abs() < 64).then_some(((product / 2) as i16, of))
         }
         _ => None,
     });
@@ -324,7 +324,7 @@ pub(super) fn raw_product(eg: &mut Terms, mut parts: Vec<(i16, Id)>) -> Id {
 /// sum is a multiple and a maximum the term itself.
 pub(super) fn reduce(eg: &mut Terms, combine: Combine, span: &[(u8, u32)], term: Id) -> Id {
     let extents = eg[term].data.extents;
-    let (varying, idle): (Vec<(u8, u32)>, Vec<(u8, u32)>) = span
+    let (varying, idle): (Vec<_>, Vec<_>) = span
         .iter()
         .partition(|(axis, _)| extents.varies(usize::from(*axis)));
     let inner = if varying.is_empty() {

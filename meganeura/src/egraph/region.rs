@@ -11,6 +11,9 @@ use crate::ir::{Graph, Lowering, Node, NodeId, Op, TensorType};
 /// A layer with everything inside it becomes one region up to this many nodes.
 const TARGET_NODES: usize = 120;
 
+/// A layer whose own nodes are more than this is cut into pieces of the target size.
+const MOST_NODES: usize = 2 * TARGET_NODES;
+
 /// A node of a region: operands are positions in the region's list.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Entry {
@@ -77,6 +80,14 @@ impl Region {
             graph.output(&format!("root {index}"), graph.tensor(images[*root]));
         }
         (graph, instance)
+    }
+
+    /// The leaves that are computed elsewhere, given what the leaves are in some graph.
+    pub fn since(&self, leaves: &[NodeId]) -> Vec<(NodeId, u32)> {
+        let known = self.leaves.iter().zip(leaves);
+        known
+            .filter_map(|(leaf, id)| Some((*id, leaf.since?)))
+            .collect()
     }
 
     /// The leaves below each root, as in the region itself.
@@ -148,32 +159,20 @@ pub(super) fn live(graph: &Graph) -> Vec<bool> {
 }
 
 /// Cut a graph into regions.
-pub(super) fn cut(graph: &Graph) -> Cut {
+pub(super) fn cut(graph: &Graph, depths: &[u32]) -> Cut {
     let live = live(graph);
-    let groups = groups(graph, &live);
+    let mut groups = groups(graph, &live);
     let nodes = graph.nodes();
     let numbers = numbers(&nodes);
     let bounds = bounds(graph, &nodes);
-    let mut shared = vec![false; nodes.len()];
-    for (_, id) in graph.outputs() {
-        shared[id.index()] = true;
-    }
-    for (_, value) in graph.updates() {
-        shared[value.index()] = true;
-    }
     let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for index in (0..nodes.len()).filter(|&index| live[index]) {
-        if is_leaf(&nodes[index]) {
-            continue;
-        }
-        members.entry(groups[index]).or_default().push(index);
-        for input in &nodes[index].inputs {
-            let input = input.index();
-            if groups[input] != groups[index] && !numbers[input] {
-                shared[input] = true;
-            }
+        if !is_leaf(&nodes[index]) {
+            members.entry(groups[index]).or_default().push(index);
         }
     }
+    split(&mut members, &mut groups);
+    let shared = shared(graph, &nodes, &members, &groups, &numbers);
     let mut cut = Cut::default();
     let mut known: FxHashMap<Region, usize> = FxHashMap::default();
     for members in members.values() {
@@ -197,6 +196,7 @@ pub(super) fn cut(graph: &Graph) -> Cut {
             builder.region.roots.push((place, nodes[root].ty.clone()));
         }
         builder.region.scopes = builder.scopes.len() as u32;
+        since(&mut builder.region.leaves, &builder.leaves, &nodes, depths);
         let next = cut.regions.len();
         let region = *known.entry(builder.region.clone()).or_insert(next);
         if region == next {
@@ -211,6 +211,74 @@ pub(super) fn cut(graph: &Graph) -> Cut {
         });
     }
     cut
+}
+
+/// When the leaves are there, from the first on. Distances beyond a few kernels count alike,
+/// so that equal layers stay equal wherever they stand.
+fn since(leaves: &mut [LeafType], ids: &[NodeId], nodes: &[Node], depths: &[u32]) {
+    const FAR: u32 = 4;
+    let computed: Vec<usize> = (0..ids.len())
+        .filter(|&leaf| !is_leaf(&nodes[ids[leaf].index()]))
+        .collect();
+    let mut order = computed.clone();
+    order.sort_by_key(|&leaf| depths[ids[leaf].index()]);
+    let (mut last, mut depth) = (None::<u32>, 0);
+    for leaf in order {
+        let own = depths[ids[leaf].index()];
+        depth += last.map_or(0, |last| (own - last).min(FAR));
+        last = Some(own);
+        leaves[leaf].since = Some(depth);
+    }
+}
+
+/// Cut groups that are too large. Any cut is sound, since a solution may not come to depend
+/// on more than its region did.
+fn split(members: &mut BTreeMap<u32, Vec<usize>>, groups: &mut [u32]) {
+    let mut next = members.keys().last().map_or(0, |last| last + 1);
+    let large: Vec<u32> = members
+        .iter()
+        .filter(|(_, members)| members.len() > MOST_NODES)
+        .map(|(group, _)| *group)
+        .collect();
+    for group in large {
+        for piece in members
+            .remove(&group)
+            .unwrap_or_default()
+            .chunks(TARGET_NODES)
+        {
+            for &index in piece {
+                groups[index] = next;
+            }
+            members.insert(next, piece.to_vec());
+            next += 1;
+        }
+    }
+}
+
+/// The nodes that another region, an output or an update uses.
+fn shared(
+    graph: &Graph,
+    nodes: &[Node],
+    members: &BTreeMap<u32, Vec<usize>>,
+    groups: &[u32],
+    numbers: &[bool],
+) -> Vec<bool> {
+    let mut shared = vec![false; nodes.len()];
+    for (_, id) in graph.outputs() {
+        shared[id.index()] = true;
+    }
+    for (_, value) in graph.updates() {
+        shared[value.index()] = true;
+    }
+    for (group, members) in members {
+        for input in members.iter().flat_map(|&index| &nodes[index].inputs) {
+            let input = input.index();
+            if groups[input] != *group && !numbers[input] {
+                shared[input] = true;
+            }
+        }
+    }
+    shared
 }
 
 fn is_leaf(node: &Node) -> bool {
@@ -327,6 +395,7 @@ impl Builder<'_> {
             self.region.leaves.push(LeafType {
                 ty: node.ty.clone(),
                 bound: self.bounds[index],
+                since: None,
             });
             Entry::Leaf(self.region.leaves.len() as u32 - 1)
         };
@@ -348,7 +417,25 @@ impl Builder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::egraph::CostModel;
     use crate::ir::{DType, Init};
+
+    #[test]
+    fn a_layer_of_many_nodes_is_cut_into_pieces() {
+        let graph = Graph::new();
+        let mut x = graph.input("x", [4], DType::F32);
+        for _ in 0..400 {
+            x = (x + 1.0).tanh();
+        }
+        graph.output("y", x);
+        let cut = cut(&graph, &CostModel::default().depths(&graph));
+        assert!(cut.regions.len() > 3);
+        assert!(
+            cut.instances
+                .iter()
+                .all(|i| i.members.len() <= TARGET_NODES)
+        );
+    }
 
     #[test]
     fn equal_layers_are_one_region() {
@@ -361,7 +448,7 @@ mod tests {
             });
         }
         graph.output("y", x);
-        let cut = cut(&graph);
+        let cut = cut(&graph, &CostModel::default().depths(&graph));
         assert_eq!(cut.instances.len(), 40);
         assert_eq!(cut.regions.len(), 1);
     }

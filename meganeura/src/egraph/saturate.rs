@@ -39,7 +39,7 @@ pub(super) fn regions(
     model: &CostModel,
     report: &mut Report,
 ) -> Option<Graph> {
-    let cut = cut(graph);
+    let cut = cut(graph, &model.depths(graph));
     report.regions = cut.regions.len();
     report.instances = cut.instances.len();
     let deadline = Instant::now() + TIME_LIMIT;
@@ -91,14 +91,18 @@ fn solve(
         return Err("a result would need more than before".to_owned());
     }
     let (graph, instance) = region.as_graph();
-    let before = model.estimate(&graph).nanoseconds;
+    let since = region.since(&instance.leaves);
+    let before = model.estimate_region(&graph, &since).nanoseconds;
     let cut = Cut {
         regions: vec![region.clone()],
         instances: vec![instance],
     };
     let solutions = [Some(best)];
     let after = assemble(&graph, &cut, &solutions)?;
-    let after = model.estimate(&without_dead_code(&after)).nanoseconds;
+    // A graph that succeeds another has its inputs in the same order.
+    let inputs: Vec<_> = after.inputs().into_iter().map(|input| input.1).collect();
+    let since = region.since(&inputs);
+    let after = model.estimate_region(&after, &since).nanoseconds;
     let [best] = solutions;
     Ok(best.filter(|_| after < before))
 }

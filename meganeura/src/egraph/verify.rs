@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use egg::Id;
 use rustc_hash::FxHashMap;
 
+use super::cost::CostModel;
 use super::encode::encode;
 use super::facts::Terms;
 use super::language::{Extents, NO_AXIS, Term};
@@ -36,7 +37,7 @@ pub fn verify(
     limit: usize,
 ) -> Result<Verified, String> {
     let values = evaluate(graph, leaves);
-    let cut = cut(graph);
+    let cut = cut(graph, &CostModel::default().depths(graph));
     let mut verified = Verified::default();
     for instance in &cut.instances {
         let (mut eg, _) = encode(&cut.regions[instance.region])?;

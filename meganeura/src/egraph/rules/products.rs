@@ -135,7 +135,9 @@ pub(super) fn log_of_exp(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
     }
     let (op, inside) = (*op, children[0]);
     let mut result = Vec::new();
-    for (scale, factors) in scaled_products(eg, inside, 4) {
+    let mut ways = scaled_products(eg, inside, 4);
+    ways.push((1.0, vec![(2, inside)]));
+    for (scale, factors) in ways {
         let positive = |factor: &(i16, Id)| eg[factor.1].data.positive();
         if scale != 1.0 || !factors.iter().all(positive) {
             continue;
