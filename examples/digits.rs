@@ -12,8 +12,10 @@ use meganeura::prelude::*;
 #[derive(Model)]
 #[model(input(pixels: [batch, 64]), output = [batch, 10])]
 struct Digits {
-    #[layer(out = 128)]
-    hidden: (Linear, Relu),
+    #[layer(out = 256)]
+    hidden: (Linear, LayerNorm, Gelu),
+    #[layer(out = 256)]
+    deep: (Linear, LayerNorm, Gelu),
     #[layer(out = 10)]
     scores: Linear,
 }
@@ -34,9 +36,9 @@ fn main() -> common::Outcome {
     let mut trainer = arguments.common.trainer(
         Digits::new(),
         Loss::cross_entropy("label"),
-        AdamW::new(3e-3),
+        AdamW::new(1e-3),
     )?;
-    let history = trainer.fit(&train, &Fit::epochs(arguments.epochs).batch(64))?;
+    let history = trainer.fit(&train, &Fit::epochs(arguments.epochs).batch(32))?;
     arguments.common.finish(&mut trainer, &history, &test)
 }
 

@@ -11,10 +11,10 @@ use std::path::Path;
 use meganeura::autodiff::gradients;
 use meganeura::egraph::Rewrites;
 use meganeura::interop::safetensors::Tensors;
-use meganeura::ir::{Array, Case, DType, Domain, Graph, OpDef, Tensor, Vjp};
+use meganeura::ir::{Array, Case, DType, Domain, Graph, Init, OpDef, Shape, Tensor, Vjp};
 use meganeura::ops;
 use meganeura::runtime::{Device, Session};
-use support::samples::{relative_error, trial};
+use support::samples::{Random, relative_error, trial};
 
 /// What a device computes may be off by this much, relative to the norm.
 const TOLERANCE: f64 = 1e-5;
@@ -145,35 +145,85 @@ fn gradients_are_those_of_finite_differences() {
     });
 }
 
+/// A graph's outputs and updates on a device, against the oracle.
+fn check_graph(device: &Device, rewrites: Rewrites, graph: &Graph, values: &Values, what: &str) {
+    let expected = ops::evaluate(graph, values);
+    let mut session = Session::with_rewrites(device, 0, rewrites).expect("the device is there");
+    let step = session
+        .compile(graph)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    support::give(&mut session, step, graph, values);
+    session
+        .run(step)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    let check = |name: &str, found: Vec<f32>, expected: &Array| {
+        let found: Vec<f64> = found.into_iter().map(f64::from).collect();
+        let error = relative_error(&found, &expected.data);
+        assert!(
+            error < TOLERANCE,
+            "{what} on {device}, rewrites {rewrites:?}: `{name}` is off by {error}"
+        );
+    };
+    for (name, id) in graph.outputs() {
+        check(
+            &name,
+            session.output(step, &name).expect("an output"),
+            &expected[id.index()],
+        );
+    }
+    for (variable, value) in graph.updates() {
+        let (variable, _) = graph
+            .variables()
+            .into_iter()
+            .find(|(_, id)| *id == variable)
+            .expect("a variable");
+        let found = session.variable(&variable.name).expect("a variable");
+        check(&variable.name, found, &expected[value.index()]);
+    }
+}
+
 /// Every case on a device, all outputs against the oracle.
 fn check_device(device: &Device, rewrites: Rewrites) {
     for_every_case(|def, case| {
         let (graph, values) = graph_of(def, case);
-        let expected = ops::evaluate(&graph, &values);
-        let mut session = Session::with_rewrites(device, 0, rewrites).expect("the device is there");
-        let step = session
-            .compile(&graph)
-            .unwrap_or_else(|error| panic!("{} {case:?}: {error}", def.name));
-        support::give(&mut session, step, &graph, &values);
-        session
-            .run(step)
-            .unwrap_or_else(|error| panic!("{} {case:?}: {error}", def.name));
-        for (name, id) in graph.outputs() {
-            let found: Vec<f64> = session
-                .output(step, &name)
-                .expect("an output")
-                .into_iter()
-                .map(f64::from)
-                .collect();
-            let error = relative_error(&found, &expected[id.index()].data);
-            assert!(
-                error < TOLERANCE,
-                "{} {case:?} on {device}, rewrites {rewrites:?}: `{name}` is off by {error}\n{}",
-                def.name,
-                session.plan(step)
-            );
-        }
+        check_graph(
+            device,
+            rewrites,
+            &graph,
+            &values,
+            &format!("{} {case:?}", def.name),
+        );
     });
+    let (graph, values) = prologue_and_epilogue();
+    check_graph(device, rewrites, &graph, &values, "prologue and epilogue");
+}
+
+/// Contractions whose operands are computed and whose results are updates: what the scheduler
+/// makes prologues and epilogues of.
+fn prologue_and_epilogue() -> (Graph, Values) {
+    let graph = Graph::new();
+    let mut random = Random::new(4);
+    let mut values = Values::new();
+    let mut random_values = |name: &str, dims: &[usize]| {
+        values.insert(
+            name.to_owned(),
+            random.array(&Shape::from(dims), Domain::Uniform(-1.0, 1.0)),
+        );
+    };
+    random_values("x", &[33, 40]);
+    random_values("mean", &[40]);
+    random_values("weight", &[40, 37]);
+    random_values("moment", &[40, 37]);
+    let x = graph.input("x", [33, 40], DType::F32);
+    let mean = graph.input("mean", [40], DType::F32);
+    let weight = graph.parameter("weight", [40, 37], Init::Ones);
+    let moment = graph.state("moment", [40, 37], Init::Zeros);
+    let y = ((x - mean) * 0.5).matmul(weight).tanh();
+    let next = moment * 0.9 + x.swap_last().matmul(y) * 0.1;
+    graph.update(moment, next);
+    graph.update(weight, weight * 0.99 - next);
+    graph.output("y", y);
+    (graph, values)
 }
 
 #[test]

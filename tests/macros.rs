@@ -13,7 +13,18 @@ fn models() {
         "names",
         "settings",
         "shapes",
+        "arity",
+        "dtypes",
+        "dims",
+        "generics",
+        "enums",
+        "ties",
+        "optional",
+        "init",
+        "opaque",
         "layers",
+        "checks",
+        "unions",
     ] {
         cases.compile_fail(format!("tests/ui/{class}/*.rs"));
     }

@@ -245,3 +245,21 @@ fn a_residual_block_of_rank_three_is_planned_as_it_means() {
     let graph = with_descent(&graph, loss);
     assert_plan_matches(&graph, &random_leaves(&graph), "a residual block");
 }
+
+#[test]
+fn what_is_made_of_leaves_is_computed_where_it_is_read() {
+    let graph = Graph::new();
+    let x = graph.input("x", [6, 8], DType::F32);
+    let weight = graph.parameter("weight", [8, 5], Init::Ones);
+    let moment = graph.state("moment", [8, 5], Init::Zeros);
+    let mean = graph.input("mean", [8], DType::F32);
+    // The scaled input is a prologue, the moment's decay part of the epilogue.
+    let y = ((x - mean) * 0.5).matmul(weight);
+    let gradient = x.swap_last().matmul(y);
+    let next = moment * 0.9 + gradient * 0.1;
+    graph.update(moment, next);
+    graph.update(weight, weight * 0.99 - next);
+    graph.output("y", y);
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "prologue and epilogue");
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+}

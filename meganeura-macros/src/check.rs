@@ -99,7 +99,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
             #private::report_model(
                 #name,
                 <__Checked as #private::Value>::MISSING,
-                &<<#ty_here as #private::Layer>::Rule<__Checked, #private::Standalone>
+                &<<#ty_here as #private::Part>::Rule<__Checked, #private::Standalone>
                     as #private::Carry>::SHAPES,
             )
         };

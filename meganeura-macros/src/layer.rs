@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 use syn::{FnArg, ImplItem, ImplItemConst, ImplItemFn, ItemImpl, Path, Token, Type, parse_quote};
 
 /// What a layer's `impl` block may hold.
-const ITEMS: [&str; 5] = ["BASE", "REQUIRED", "shape", "outputs", "forward"];
+const ITEMS: [&str; 5] = ["BASE", "REQUIRED", "shape", "output_names", "forward"];
 
 /// The parts of the user's `impl` block.
 #[derive(Default)]
@@ -94,7 +94,7 @@ fn parts(context: &Context, block: &ItemImpl) -> Parts {
             }
             ImplItem::Fn(item) if item.sig.ident == "shape" => parts.shape = Some(item.clone()),
             ImplItem::Fn(item) if item.sig.ident == "forward" => parts.forward = Some(item.clone()),
-            ImplItem::Fn(function) if function.sig.ident == "outputs" => {
+            ImplItem::Fn(function) if function.sig.ident == "output_names" => {
                 parts.others.push(item.clone())
             }
             other => stranger(context, other),
@@ -176,12 +176,21 @@ fn tensors(forward: &ImplItemFn) -> Option<usize> {
     }
 }
 
+/// Whether an attribute is about the implementation of the trait only.
+fn is_diagnostic(attribute: &syn::Attribute) -> bool {
+    let first = attribute.path().segments.first();
+    first.is_some_and(|segment| segment.ident == "diagnostic")
+}
+
 /// The user's functions become inherent ones, and the traits are implemented with them.
 fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStream {
     let private = private(krate, Span::call_site());
     let ty = &block.self_ty;
     let (generics, _, clause) = block.generics.split_for_impl();
-    let attributes = &block.attrs;
+    let (own_attributes, attributes): (Vec<_>, Vec<_>) = block
+        .attrs
+        .iter()
+        .partition(|attribute| is_diagnostic(attribute));
     let base = &parts.base;
     let required = &parts.required;
     let others = &parts.others;
@@ -190,6 +199,7 @@ fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStrea
     let walk = walk(&private, block, parts);
     let path = block.trait_.as_ref().map(|(_, path, _)| path);
     quote! {
+        #(#own_attributes)*
         #(#attributes)*
         impl #generics #private::Settings for #ty #clause {
             #base
@@ -201,8 +211,8 @@ fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStrea
             #own_forward
         }
         #walk
+        #(#own_attributes)*
         #(#attributes)*
-        #[diagnostic::do_not_recommend]
         impl #generics #path for #ty #clause {
             type Config = #ty;
             type Rule<__C: #private::Value<Of = #ty>, __I: #private::Carry> =
@@ -213,7 +223,7 @@ fn complete(krate: Option<&Path>, block: &ItemImpl, parts: &Parts) -> TokenStrea
             }
 
             fn config(&self) -> #private::Option<#ty> {
-                #private::Option::Some(*self)
+                #private::Settings::copied(self)
             }
 
             #shape
@@ -258,7 +268,7 @@ fn forward(private: &TokenStream, parts: &Parts) -> (TokenStream, TokenStream) {
         .map(|index| quote::format_ident!("__tensor{index}"))
         .collect();
     let place = user.sig.output.span();
-    let into = quote_spanned!(place=> #private::Tensors::into_vec);
+    let call = quote_spanned!(place=> #private::Tensors::into_vec(self.__forward(#(#names),*)));
     let method = quote! {
         fn forward<'__g>(
             &self,
@@ -266,7 +276,7 @@ fn forward(private: &TokenStream, parts: &Parts) -> (TokenStream, TokenStream) {
             inputs: &[#private::Tensor<'__g>],
         ) -> #private::Vec<#private::Tensor<'__g>> {
             match *inputs {
-                [#(#names),*] => #into(self.__forward(#(#names),*)),
+                [#(#names),*] => #call,
                 _ => #private::wrong_count(graph, #count, inputs.len()),
             }
         }
@@ -317,7 +327,8 @@ fn quiet() -> syn::Attribute {
     parse_quote! {
         #[allow(
             clippy::unused_self, clippy::trivially_copy_pass_by_ref, clippy::needless_pass_by_value,
-            clippy::must_use_candidate, clippy::needless_lifetimes, clippy::return_self_not_must_use
+            clippy::must_use_candidate, clippy::needless_lifetimes, clippy::return_self_not_must_use,
+            clippy::missing_const_for_fn
         )]
     }
 }

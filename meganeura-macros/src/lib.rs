@@ -14,6 +14,7 @@
 mod ast;
 mod check;
 mod context;
+mod dims;
 mod expand;
 mod layer;
 mod nearest;

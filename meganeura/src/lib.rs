@@ -1,4 +1,41 @@
 //! Train neural networks declared as plain structs, on any GPU or none.
+//!
+//! A model is a struct of layer descriptions. `#[derive(Model)]` gives it a constructor and
+//! the code that builds its graph; the compiler walks the shapes:
+//!
+//! ```
+//! use meganeura::prelude::*;
+//!
+//! /// 64 pixels → 10 class scores.
+//! #[derive(Model)]
+//! #[model(input(pixels: [batch, 64]), output = [batch, 10])]
+//! struct Digits {
+//!     #[layer(out = 128)]
+//!     hidden: (Linear, Relu),
+//!     #[layer(out = 10)]
+//!     scores: Linear,
+//! }
+//!
+//! let graph = Graph::new();
+//! let scores = Digits::new().build(&graph, &[("batch", 32)]);
+//! assert_eq!(scores[0].shape().dims(), [32, 10]);
+//! ```
+//!
+//! From there everything is derived:
+//!
+//! ```text
+//! struct ─macro→ graph ─autodiff→ forward and backward ─e-graph→ cheaper equal graph
+//!        ─schedule→ kernels ─plan→ buffers and dispatches ─run→ Blade (GPU) | CPU
+//! ```
+//!
+//! The modules stand in that order, and none knows one that comes after it:
+//! [`ir`] and [`ops`] are the vocabulary, [`walk`], [`model`] and [`layers`] the face,
+//! [`autodiff`] makes gradients, [`egraph`] a cheaper graph, [`schedule`] kernels, [`codegen`]
+//! WGSL, [`plan`] gives every buffer its place, [`runtime`] runs it, [`data`] and [`interop`]
+//! bring values in and out, and [`train`] is the loop around it all.
+//!
+//! Start with the [`guide`], or with [`Trainer`](train::Trainer) and
+//! [`Session`](runtime::Session).
 
 // Generated code names this crate by its name, inside it too.
 extern crate self as meganeura;
@@ -7,6 +44,7 @@ pub mod autodiff;
 pub mod codegen;
 pub mod data;
 pub mod egraph;
+pub mod guide;
 pub mod interop;
 pub mod ir;
 pub mod layers;

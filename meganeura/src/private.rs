@@ -1,7 +1,7 @@
 //! What generated code refers to. Nothing here is for use by hand, and all of it may change.
 
-pub use crate::ir::{DType, Graph, Tensor};
-pub use crate::model::{Flow, Layer, Model, Repetition, Run, Settings, Tie};
+pub use crate::ir::{DType, Graph, Init, Tensor, Treatment};
+pub use crate::model::{Flow, Layer, Model, Part, Repetition, Run, Settings, Tie};
 pub use crate::walk::carry::{
     At, Base, Carry, Field, Input, Joined, Named, Output, Pick, Pieces, Rule, Set, Standalone, Sum,
     Unknown, Value, Walk, after, first_missing, report, report_model, report_output, stopped,
@@ -9,10 +9,11 @@ pub use crate::walk::carry::{
 };
 pub use crate::walk::{Dim, Dims, Entry, Shapes, TensorSpec};
 pub use std::option::Option;
+pub use std::string::String;
 pub use std::vec::Vec;
 
-/// The configuration of a layer.
-pub type ConfigOf<L> = <L as Layer>::Config;
+/// The configuration of a part.
+pub type ConfigOf<L> = <L as Part>::Config;
 
 /// A generic model, checked once its parameters are known.
 pub trait Checked {
@@ -33,7 +34,7 @@ pub trait Placeholder {
 
 macro_rules! placeholders {
     ($($ty:ty = $value:expr),*) => {
-        $(impl Placeholder for $ty { const PLACEHOLDER: $ty = $value; })*
+        $(#[diagnostic::do_not_recommend] impl Placeholder for $ty { const PLACEHOLDER: $ty = $value; })*
     };
 }
 
@@ -62,6 +63,39 @@ pub fn entered(inputs: &Shapes, declared: &[TensorSpec]) -> Shapes {
     }
 }
 
+/// The size that a name of `config` stands for: the one that the description keeps, else one that was
+/// given, else itself.
+#[must_use]
+pub fn size(name: &'static str, kept: Option<usize>, given: &[(&str, usize)]) -> Dim {
+    let given = given.iter().find(|(known, _)| *known == name);
+    match kept.or(given.map(|(_, size)| *size)) {
+        Some(size) => Dim::of(size),
+        None => Dim::free(name),
+    }
+}
+
+/// A size in a declared shape. As a field it gives the plainest error when it is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The size.
+    pub is: usize,
+}
+
+impl Size {
+    /// As a dim.
+    #[must_use]
+    pub const fn dim(self) -> Dim {
+        Dim::of(self.is)
+    }
+}
+
+/// The argument of `init(...)`, likewise.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// How parameters start.
+    pub is: Init,
+}
+
 /// What the `forward` of a leaf layer may return.
 #[diagnostic::on_unimplemented(
     message = "`forward` returns one tensor, a tuple or an array of them, or a `Vec`, not `{Self}`",
@@ -72,30 +106,35 @@ pub trait Tensors<'g> {
     fn into_vec(self) -> Vec<Tensor<'g>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for Tensor<'g> {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         vec![self]
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for (Tensor<'g>, Tensor<'g>) {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         vec![self.0, self.1]
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for (Tensor<'g>, Tensor<'g>, Tensor<'g>) {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         vec![self.0, self.1, self.2]
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g, const N: usize> Tensors<'g> for [Tensor<'g>; N] {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         self.into()
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'g> Tensors<'g> for Vec<Tensor<'g>> {
     fn into_vec(self) -> Vec<Tensor<'g>> {
         self

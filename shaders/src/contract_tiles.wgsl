@@ -3,7 +3,7 @@
 $declarations
 $functions
 const STRIP = $strip;
-var<workgroup> left_strip: array<f32, $left_size>;
+var<workgroup> left_strip: array<vec4<f32>, $left_size>;
 var<workgroup> right_strip: array<vec4<f32>, $right_size>;
 
 @compute @workgroup_size($workgroup)

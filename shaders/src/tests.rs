@@ -99,12 +99,9 @@ fn contraction_templates_are_valid() {
             ("before", before),
             (
                 "fill",
-                "left_strip[lane] = b0[start];\nright_strip[lane] = vec4<f32>();",
+                "left_strip[lane] = vec4<f32>(b0[start]);\nright_strip[lane] = vec4<f32>();",
             ),
-            (
-                "step",
-                "sum = fma(vec4<f32>(left_strip[k]), right_strip[k], sum);",
-            ),
+            ("step", "sum = fma(left_strip[k], right_strip[k], sum);"),
             (
                 "after",
                 "b1[lane_row + lane_column + batch + tile_row + tile_column] = sum.x;",

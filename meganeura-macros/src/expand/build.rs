@@ -2,14 +2,15 @@
 
 use super::config::constructors;
 use super::names::{Names, has_settings};
+use super::readback;
 use super::settings::{literal, tie_source, tied_value};
 use crate::ast::{Body, Field, Pick, Source};
-use crate::validate::dims::Scope;
+use crate::dims::{Reading, Scope};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Index, Member};
+use syn::{Expr, Index, Member};
 
 /// ```ignore
 /// impl Layer for Block {
@@ -17,7 +18,7 @@ use syn::{Index, Member};
 ///     type Rule<__C: Value<Of = BlockConfig>, __I: Carry> = Rule<Self, __C, __I>;
 ///     fn from_config(__config: BlockConfig) -> Self { ... }
 ///     fn shape(&self, __inputs: &Shapes) -> Shapes { ... }
-///     fn outputs(&self) -> &'static [&'static str] { ... }
+///     fn output_names(&self) -> &'static [&'static str] { ... }
 ///     fn forward<'__g>(&self, ...) -> Vec<Tensor<'__g>> { ... }
 /// }
 /// ```
@@ -32,8 +33,8 @@ pub fn layer(names: &Names<'_>) -> TokenStream {
     let outputs = names.outputs().into_iter().map(|(name, _)| name);
     let outputs: Vec<String> = outputs.filter(|name| !name.is_empty()).collect();
     let constructors = constructors(names);
+    let config_method = readback::config(names);
     quote! {
-        #[diagnostic::do_not_recommend]
         impl #generics #private::Layer for #this #clause {
             type Config = #config;
             type Rule<__C: #private::Value<Of = #config>, __I: #private::Carry> =
@@ -47,7 +48,9 @@ pub fn layer(names: &Names<'_>) -> TokenStream {
                 #private::entered(__inputs, &<Self as #private::Model>::inputs(self))
             }
 
-            fn outputs(&self) -> &'static [&'static str] {
+            #config_method
+
+            fn output_names(&self) -> &'static [&'static str] {
                 &[#(#outputs),*]
             }
 
@@ -73,12 +76,14 @@ pub fn model(names: &Names<'_>) -> TokenStream {
     let private = &names.private;
     let (generics, _, clause) = names.model.original.generics.split_for_impl();
     let this = names.this();
-    let scope = Scope::without_config(names.model);
+    let scope = Scope::new(names.model, Reading::Names);
     let (inputs, outputs) = (names.input_specs(&scope), names.output_specs(&scope));
+    let readback = readback::specs(names);
     quote! {
         impl #generics #private::Model for #this #clause {
             const INPUTS: &'static [#private::TensorSpec] = #inputs;
             const OUTPUTS: &'static [#private::TensorSpec] = #outputs;
+            #readback
         }
     }
 }
@@ -88,7 +93,7 @@ pub fn model(names: &Names<'_>) -> TokenStream {
 /// ```ignore
 /// let BlockConfig { width } = __config;
 /// let __config0 = ConfigOf::<Linear> { out: width, ..BASE };
-/// Self { first: <Linear as Layer>::from_config(__config0), ... }
+/// Self { first: <Linear as Part>::from_config(__config0), ... }
 /// ```
 fn from_config(names: &Names<'_>) -> TokenStream {
     let unpack = names.unpack(&quote!(__config));
@@ -103,7 +108,7 @@ fn from_config(names: &Names<'_>) -> TokenStream {
         let private = names.private_at(place);
         let (member, ty) = (&field.member, field.ty);
         let config = format_ident!("__config{index}", span = place);
-        quote_spanned!(place=> #member: <#ty as #private::Layer>::from_config(#config))
+        quote_spanned!(place=> #member: <#ty as #private::Part>::from_config(#config))
     });
     let skipped = match &names.model.body {
         Body::Struct(fields) => fields.as_slice(),
@@ -145,7 +150,7 @@ fn value_of(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
 /// let __run = Run::new(__graph, __inputs, &<Self as Model>::inputs(self));
 /// let __input0 = __run.input(0);
 /// let __value0 = __run.field("hidden", "hidden", &self.hidden, &[&__input0]);
-/// __run.finish(&[&__value0], <Self as Model>::OUTPUTS)
+/// __run.finish(&[&__value0], &<Self as Model>::outputs(self))
 /// ```
 fn forward(names: &Names<'_>) -> TokenStream {
     let private = &names.private;
@@ -170,7 +175,7 @@ fn forward(names: &Names<'_>) -> TokenStream {
         let __run = #private::Run::new(__graph, __inputs, &<Self as #private::Model>::inputs(self));
         #(#inputs)*
         #(#fields)*
-        __run.finish(&[#(#outputs),*], <Self as #private::Model>::OUTPUTS)
+        __run.finish(&[#(#outputs),*], &<Self as #private::Model>::outputs(self))
     }
 }
 
@@ -180,10 +185,7 @@ fn run_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream 
     let (name, ty) = (&field.name, field.ty);
     let member = member_at(&field.member, place);
     let value = value_name(index, place);
-    let path = match &field.attributes.rename {
-        Some((_, path)) => path.value(),
-        None => name.clone(),
-    };
+    let path = path_of(field);
     let sources: Vec<TokenStream> = match &field.attributes.from {
         Some((_, sources)) => sources
             .iter()
@@ -200,6 +202,7 @@ fn run_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream 
             })
             .collect(),
     };
+    let treatment = treatment(names, field);
     let residual = field.attributes.residual.iter().map(|_| {
         quote_spanned! {place=>
             let #value = __run.add(#path, #private::Sum::Residual, #value, &[#(#sources),*]);
@@ -217,11 +220,95 @@ fn run_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream 
         let #value = __run.field(
             #name,
             #path,
-            <#ty as #private::Layer>::as_dyn(&self.#member),
+            <#ty as #private::Part>::as_dyn(&self.#member),
             &[#(#sources),*],
+            #treatment,
         );
         #(#residual)*
         #(#added)*
+    }
+}
+
+/// What the words `freeze`, `init`, `recompute` and `tie` say, as an `Option<Treatment>`.
+fn treatment(names: &Names<'_>, field: &Field<'_>) -> TokenStream {
+    let place = field.ty.span();
+    let private = names.private_at(place);
+    let attributes = &field.attributes;
+    let (frozen, recomputed) = (attributes.freeze.is_some(), attributes.recompute.is_some());
+    let init = match &attributes.init {
+        Some((_, init)) => {
+            let init = initializer(names, init);
+            quote_spanned!(place=> #private::Option::Some(#private::Start { is: #init }.is))
+        }
+        None => quote_spanned!(place=> #private::Option::None),
+    };
+    let tied = match tie_root(names, field) {
+        Some(root) => {
+            let path = path_of(root);
+            quote_spanned!(place=> #private::Option::Some(#private::String::from(#path)))
+        }
+        None => quote_spanned!(place=> #private::Option::None),
+    };
+    let said = frozen || recomputed || attributes.init.is_some() || attributes.tie.is_some();
+    if !said {
+        return quote_spanned!(place=> #private::Option::None);
+    }
+    quote_spanned! {place=>
+        #private::Option::Some(#private::Treatment {
+            frozen: #frozen,
+            init: #init,
+            recomputed: #recomputed,
+            tied: #tied,
+        })
+    }
+}
+
+/// A way to start: a bare name like `Orthogonal` is one of `Init`, anything else is a value.
+fn initializer(names: &Names<'_>, init: &Expr) -> TokenStream {
+    let path = match init {
+        Expr::Path(path) => Some(&path.path),
+        Expr::Struct(literal) => Some(&literal.path),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => Some(&path.path),
+            _ => None,
+        },
+        _ => None,
+    };
+    let name = path.and_then(|path| path.get_ident());
+    match name {
+        Some(name) if name.to_string().contains(char::is_lowercase) => {
+            let private = names.private_at(name.span());
+            // The two that are known by the names of their inventors.
+            let text = name.to_string();
+            let known = match text.as_str() {
+                "Kaiming" => Some("KaimingNormal"),
+                "Xavier" => Some("XavierUniform"),
+                _ => None,
+            };
+            match known {
+                Some(known) => {
+                    let known = Ident::new(known, name.span());
+                    quote_spanned!(name.span()=> #private::Init::#known)
+                }
+                None => quote_spanned!(name.span()=> #private::Init::#init),
+            }
+        }
+        _ => quote!(#init),
+    }
+}
+
+/// The field whose parameters a tied field uses in the end.
+fn tie_root<'n>(names: &'n Names<'_>, field: &Field<'_>) -> Option<&'n Field<'n>> {
+    let (source, _) = tie_source(names, field)?;
+    let source = names.fields[source];
+    Some(tie_root(names, source).unwrap_or(source))
+}
+
+/// Where a field's parameters stand.
+fn path_of(field: &Field<'_>) -> String {
+    match &field.attributes.rename {
+        Some((_, path)) => path.value(),
+        None => field.name.clone(),
     }
 }
 

@@ -32,6 +32,7 @@ fn configuration(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
     let original = names.model.original;
     let (generics, _, clause) = original.generics.split_for_impl();
     let visibility = &original.vis;
+    let config_name = &names.config_name;
     let choices = variants
         .iter()
         .map(|Variant { name, ty }| quote_spanned!(ty.span()=> #name(#private::ConfigOf<#ty>)));
@@ -44,19 +45,20 @@ fn configuration(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
         quote! {
             #[doc = #doc]
             #visibility const fn #function(layer: #private::ConfigOf<#ty>) -> #config {
-                #config::#name(layer)
+                #config_name::#name(layer)
             }
         }
     });
     let Variant { name: first, ty } = &variants[0];
+    let name = config_name;
     quote! {
-        pub enum #config { #(#choices),* }
-        impl ::core::clone::Clone for #config {
+        pub enum #name #generics #clause { #(#choices),* }
+        impl #generics ::core::clone::Clone for #config #clause {
             fn clone(&self) -> Self { *self }
         }
-        impl ::core::marker::Copy for #config {}
-        impl #private::Settings for #config {
-            const BASE: Self = #config::#first(<#private::ConfigOf<#ty> as #private::Settings>::BASE);
+        impl #generics ::core::marker::Copy for #config #clause {}
+        impl #generics #private::Settings for #config #clause {
+            const BASE: Self = #name::#first(<#private::ConfigOf<#ty> as #private::Settings>::BASE);
             const REQUIRED: &'static [&'static str] =
                 <#private::ConfigOf<#ty> as #private::Settings>::REQUIRED;
         }
@@ -66,14 +68,16 @@ fn configuration(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
 
 fn layer(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
     let Names {
-        private, config, ..
+        private,
+        config,
+        config_name: name,
+        ..
     } = names;
     let this = names.this();
     let (generics, _, clause) = names.model.original.generics.split_for_impl();
     let variant: Vec<_> = variants.iter().map(|variant| variant.name).collect();
     let ty: Vec<_> = variants.iter().map(|variant| variant.ty).collect();
     quote! {
-        #[diagnostic::do_not_recommend]
         impl #generics #private::Layer for #this #clause {
             type Config = #config;
             type Rule<__C: #private::Value<Of = #config>, __I: #private::Carry> =
@@ -81,27 +85,29 @@ fn layer(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
 
             fn from_config(__config: #config) -> Self {
                 match __config {
-                    #(#config::#variant(__layer) =>
-                        Self::#variant(<#ty as #private::Layer>::from_config(__layer)),)*
+                    #(#name::#variant(__layer) =>
+                        Self::#variant(<#ty as #private::Part>::from_config(__layer)),)*
                 }
             }
 
             fn config(&self) -> #private::Option<#config> {
                 match self {
                     #(Self::#variant(__layer) =>
-                        #private::Layer::config(__layer).map(#config::#variant),)*
+                        <#ty as #private::Part>::config(__layer).map(#name::#variant),)*
                 }
             }
 
             fn shape(&self, __inputs: &#private::Shapes) -> #private::Shapes {
                 match self {
-                    #(Self::#variant(__layer) => #private::Layer::shape(__layer, __inputs),)*
+                    #(Self::#variant(__layer) =>
+                        #private::Layer::shape(<#ty as #private::Part>::as_dyn(__layer), __inputs),)*
                 }
             }
 
-            fn outputs(&self) -> &'static [&'static str] {
+            fn output_names(&self) -> &'static [&'static str] {
                 match self {
-                    #(Self::#variant(__layer) => #private::Layer::outputs(__layer),)*
+                    #(Self::#variant(__layer) =>
+                        #private::Layer::output_names(<#ty as #private::Part>::as_dyn(__layer)),)*
                 }
             }
 
@@ -112,7 +118,7 @@ fn layer(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
             ) -> #private::Vec<#private::Tensor<'__g>> {
                 match self {
                     #(Self::#variant(__layer) =>
-                        #private::Layer::forward(__layer, __graph, __inputs),)*
+                        #private::Layer::forward(<#ty as #private::Part>::as_dyn(__layer), __graph, __inputs),)*
                 }
             }
         }
@@ -122,7 +128,9 @@ fn layer(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
 /// The configuration of each layer for when it is chosen, and the rule of the chosen one.
 fn walk(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
     let Names {
-        private, config, ..
+        private,
+        config_name,
+        ..
     } = names;
     let this = names.this();
     let (set_generics, _, clause) = names.set_generics.split_for_impl();
@@ -135,11 +143,11 @@ fn walk(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
                 impl #set_generics #private::Set<#index, __C> for #this #clause {
                     type Of = #private::ConfigOf<#ty>;
                     const VALUE: Self::Of = match <__C as #private::Value>::VALUE {
-                        #config::#name(__layer) => __layer,
+                        #config_name::#name(__layer) => __layer,
                         _ => <#private::ConfigOf<#ty> as #private::Settings>::BASE,
                     };
                     const MISSING: &'static str = match <__C as #private::Value>::VALUE {
-                        #config::#name(_) => <__C as #private::Value>::MISSING,
+                        #config_name::#name(_) => <__C as #private::Value>::MISSING,
                         _ => "",
                     };
                 }
@@ -150,8 +158,8 @@ fn walk(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
         .enumerate()
         .map(|(index, Variant { name, ty })| {
             quote_spanned! {ty.span()=>
-                #config::#name(_) => <
-                    <#ty as #private::Layer>::Rule<#private::Field<Self, #index, __C>, __I>
+                #config_name::#name(_) => <
+                    <#ty as #private::Part>::Rule<#private::Field<Self, #index, __C>, __I>
                     as #private::Carry
                 >::SHAPES
             }

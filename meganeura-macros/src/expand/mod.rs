@@ -6,7 +6,9 @@
 mod build;
 mod choice;
 mod config;
+mod dims;
 mod names;
+mod readback;
 mod settings;
 mod stub;
 mod walk;

@@ -1,14 +1,15 @@
 //! What all parts of the generated code refer to.
 
-use crate::ast::{Config, Field, Model, Outputs, Pick, Source, Spec};
+use super::dims::dim;
+use crate::ast::{Body, Config, Field, Model, Outputs, Pick, Source, Spec};
+use crate::dims::Scope;
 use crate::tokens::{self, private};
-use crate::validate::dims::Scope;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use std::collections::HashSet;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Generics, parse_quote};
+use syn::{Expr, Generics, parse_quote};
 
 /// A model and the names in its code.
 pub struct Names<'a> {
@@ -18,6 +19,8 @@ pub struct Names<'a> {
     pub private: TokenStream,
     /// The model's configuration type.
     pub config: TokenStream,
+    /// The name of that type, if it is one that is made for the model.
+    pub config_name: Ident,
     /// The model's generics, and `__C` and `__I` for what carries the configuration and the inputs.
     pub walk_generics: Generics,
     /// The generics and `__C` alone.
@@ -31,13 +34,15 @@ pub struct Names<'a> {
 impl<'a> Names<'a> {
     pub fn new(model: &'a Model<'a>) -> Names<'a> {
         let private = private(model.attributes.krate.as_ref(), Span::call_site());
-        let config = match &model.attributes.config {
-            Config::Of(_, ty) => ty.to_token_stream(),
-            _ => {
-                let name = format_ident!("{}Config", model.original.ident.unraw());
-                let place = model.original.ident.span();
-                Ident::new(&name.to_string(), place).to_token_stream()
+        let place = model.original.ident.span();
+        let config_name = format_ident!("{}Config", model.original.ident.unraw(), span = place);
+        let config = match (&model.attributes.config, &model.body) {
+            (Config::Of(_, ty), _) => ty.to_token_stream(),
+            (_, Body::Enum(_)) => {
+                let (_, generics, _) = model.original.generics.split_for_impl();
+                quote!(#config_name #generics)
             }
+            _ => config_name.to_token_stream(),
         };
         let mut set_generics = model.original.generics.clone();
         let value: syn::GenericParam = parse_quote!(__C: #private::Value<Of = #config>);
@@ -57,6 +62,7 @@ impl<'a> Names<'a> {
             model,
             private,
             config,
+            config_name,
             walk_generics,
             set_generics,
             config_names,
@@ -232,7 +238,7 @@ impl<'a> Names<'a> {
             Some(dims) => {
                 let dims = dims
                     .iter()
-                    .map(|dim| scope.dim(&self.private_at(dim.span()), dim));
+                    .map(|dim| self::dim(&self.private_at(dim.span()), scope, dim));
                 quote!(#private::Dims::of(&[#(#dims),*]))
             }
             None => quote!(#private::Dims::UNKNOWN),
@@ -252,17 +258,29 @@ impl<'a> Names<'a> {
 
     /// Whether the dims of inputs or outputs read names of `config`.
     pub fn specs_read_config(&self) -> bool {
-        let inputs = self.model.attributes.inputs.iter().map(|input| &input.spec);
-        let outputs: Vec<&Spec> = match &self.model.attributes.outputs {
+        self.spec_dims()
+            .any(|dim| self.reads_config(&dim.to_token_stream()))
+    }
+
+    /// All dims of inputs and outputs.
+    fn spec_dims(&self) -> impl Iterator<Item = &Expr> {
+        let attributes = &self.model.attributes;
+        let inputs = attributes.inputs.iter().map(|input| &input.spec);
+        let outputs: Vec<&Spec> = match &attributes.outputs {
             Outputs::Implied => Vec::new(),
             Outputs::Single(_, spec) => vec![spec],
             Outputs::Named(_, outputs) => outputs.iter().map(|output| &output.spec).collect(),
         };
-        let dims = inputs
+        inputs
             .chain(outputs)
-            .flat_map(|spec| spec.dims.iter().flatten());
-        dims.into_iter()
-            .any(|dim| self.reads_config(&dim.to_token_stream()))
+            .flat_map(|spec| spec.dims.iter().flatten())
+    }
+
+    /// Whether they read this name of `config`.
+    pub fn specs_read(&self, name: &Ident) -> bool {
+        let name = HashSet::from([name.to_string()]);
+        self.spec_dims()
+            .any(|dim| tokens::mentions(&dim.to_token_stream(), &name))
     }
 
     fn all_picks(&self) -> Vec<String> {

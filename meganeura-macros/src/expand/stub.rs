@@ -3,6 +3,7 @@
 use super::names::Names;
 use super::{config, enclosed, settings};
 use crate::ast::{Body, Field, Model};
+use crate::validate;
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -19,8 +20,8 @@ pub fn stub(model: &Model<'_>, errors: &[syn::Error]) -> TokenStream {
 }
 
 fn layer(model: &Model<'_>) -> TokenStream {
-    // A lifetime was reported; without it there is no sound way to write the rest.
-    if model.original.generics.lifetimes().next().is_some() {
+    // There is no sound way to write the rest for what was reported of generics.
+    if model.original.generics.lifetimes().next().is_some() || validate::has_unbounded(model) {
         return TokenStream::new();
     }
     let names = Names::new(model);
@@ -42,7 +43,6 @@ fn layer(model: &Model<'_>) -> TokenStream {
     quote! {
         #config
         #constructors
-        #[diagnostic::do_not_recommend]
         impl #generics #private::Layer for #this #clause {
             type Config = #config_ty;
             type Rule<__C: #private::Value<Of = #config_ty>, __I: #private::Carry> = #private::Unknown;

@@ -2,8 +2,8 @@
 
 use super::names::Names;
 use crate::ast::{Config, Field, Outputs};
+use crate::dims::{Reading, Scope};
 use crate::tokens::at;
-use crate::validate::dims::Scope;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -22,7 +22,7 @@ pub fn expand(names: &Names<'_>) -> TokenStream {
 ///     const OUT: Shapes = after(
 ///         "act",
 ///         &<Output<Self, 0, __C, __I> as Carry>::SHAPES,
-///         &<<Relu as Layer>::Rule<Base<Relu>, Output<Self, 0, __C, __I>> as Carry>::SHAPES,
+///         &<<Relu as Part>::Rule<Base<Relu>, Output<Self, 0, __C, __I>> as Carry>::SHAPES,
 ///         &[(Sum::Residual, &<Output<Self, 0, __C, __I> as Carry>::SHAPES)],
 ///     );
 /// }
@@ -48,7 +48,7 @@ fn at_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
             const OUT: #private::Shapes = #private::after(
                 #name,
                 &<#input as #private::Carry>::SHAPES,
-                &<<#ty as #private::Layer>::Rule<#value, #input> as #private::Carry>::SHAPES,
+                &<<#ty as #private::Part>::Rule<#value, #input> as #private::Carry>::SHAPES,
                 &[#(#sums),*],
             );
         }
@@ -66,7 +66,7 @@ fn pieces(names: &Names<'_>) -> TokenStream {
     let private = &names.private;
     let (generics, _, clause) = names.walk_generics.split_for_impl();
     let this = names.this();
-    let scope = Scope::with_config(names.model);
+    let scope = Scope::new(names.model, Reading::Values);
     let (unpack, inputs, outputs) = match names.specs_read_config() {
         true => (
             names.unpack(&quote!(<__C as #private::Value>::VALUE)),

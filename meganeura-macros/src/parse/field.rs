@@ -1,6 +1,6 @@
 //! The words and settings of `#[layer(...)]`.
 
-use super::{arguments, list, spec};
+use super::{arguments, expression, list, spec};
 use crate::ast::{LayerAttributes, Setting, Source};
 use crate::context::Context;
 use crate::nearest::nearest;
@@ -8,7 +8,7 @@ use proc_macro2::TokenStream;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, Ident, Token, parenthesized, token};
+use syn::{Attribute, Ident, Token, parenthesized, token};
 
 /// The words and how each is written.
 const WORDS: [(&str, &str); 11] = [
@@ -53,7 +53,10 @@ fn item(context: &Context, input: ParseStream, into: &mut LayerAttributes) -> sy
         return base(context, input, into);
     }
     if !input.peek(Ident::peek_any) {
-        return Err(input.error("expected a setting like `out = 128` or a word like `residual`"));
+        return Err(syn::Error::new(
+            input.span(),
+            "expected a setting like `out = 128` or a word like `residual`",
+        ));
     }
     let name = input.call(Ident::parse_any)?;
     if input.peek(Token![=]) && !input.peek(Token![==]) {
@@ -75,7 +78,7 @@ fn base(context: &Context, input: ParseStream, into: &mut LayerAttributes) -> sy
             "there is already a configuration to start from",
         );
     }
-    into.base = Some(input.parse()?);
+    into.base = Some(expression::parse(input)?);
     Ok(())
 }
 
@@ -91,7 +94,7 @@ fn setting(
         let message = format!("`{name}` needs a value: write `{name} = ...`");
         return Err(syn::Error::new(name.span(), message));
     }
-    let value: Expr = input.parse()?;
+    let value = expression::parse(input)?;
     if into.settings.iter().any(|setting| setting.name == name) {
         context.error(name.span(), format!("`{name}` is set twice"));
         return Ok(());
@@ -137,15 +140,15 @@ fn word(
             twice.set(&mut into.add, (word.clone(), sources));
         }
         "repeat" => {
-            let count = argument(&word, input, example, |input| input.parse())?;
+            let count = argument(&word, input, example, expression::parse)?;
             twice.set(&mut into.repeat, (word.clone(), count));
         }
         "when" => {
-            let condition = argument(&word, input, example, |input| input.parse())?;
+            let condition = argument(&word, input, example, expression::parse)?;
             twice.set(&mut into.when, (word.clone(), condition));
         }
         "init" => {
-            let init = argument(&word, input, example, |input| input.parse())?;
+            let init = argument(&word, input, example, expression::parse)?;
             twice.set(&mut into.init, (word.clone(), init));
         }
         "tie" => {
@@ -153,7 +156,12 @@ fn word(
             twice.set(&mut into.tie, (word.clone(), field));
         }
         _ => {
-            let name = argument(&word, input, example, |input| input.parse())?;
+            let name = argument(&word, input, example, |input| {
+                let message = "`rename` takes a path in quotes: write `rename(\"name\")`";
+                input
+                    .parse()
+                    .map_err(|error: syn::Error| syn::Error::new(error.span(), message))
+            })?;
             twice.set(&mut into.rename, (word.clone(), name));
         }
     }
@@ -187,9 +195,15 @@ fn argument<T>(
         let message = format!("`{word}` needs to know what: write `{example}`");
         return Err(syn::Error::new(word.span(), message));
     }
-    let value = parse(&content)?;
+    let value = parse(&content).inspect_err(|_| {
+        // What is left would be reported once more.
+        let _ = content.parse::<TokenStream>();
+    })?;
     if !content.is_empty() {
-        let error = content.error(format!("`{word}` takes one thing: write `{example}`"));
+        let error = syn::Error::new(
+            content.span(),
+            format!("`{word}` takes one thing: write `{example}`"),
+        );
         content.parse::<TokenStream>()?;
         return Err(error);
     }

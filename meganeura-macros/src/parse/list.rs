@@ -33,7 +33,7 @@ pub fn items(
                 skip_item(input);
             }
             Ok(()) if !input.is_empty() && !input.peek(Token![,]) => {
-                context.add(input.error("expected `,` before this"));
+                context.error(input.span(), "expected `,` before this");
                 skip_item(input);
             }
             Ok(()) => {}

@@ -1,11 +1,12 @@
 //! Reading attributes. Nothing here gives up early: what cannot be read is reported and left out.
 
+mod expression;
 mod field;
 mod list;
 mod spec;
 mod words;
 
-use crate::ast::{Body, Field, Model, ModelAttributes, Variant};
+use crate::ast::{Body, Config, Field, Model, ModelAttributes, Variant};
 use crate::context::Context;
 use quote::ToTokens;
 use syn::ext::IdentExt;
@@ -26,6 +27,7 @@ pub fn model<'a>(context: &Context, input: &'a DeriveInput) -> Model<'a> {
             context.error(attribute.path().span(), message);
         }
     }
+    without_generics(context, input, &mut attributes);
     let body = match &input.data {
         Data::Struct(data) => Body::Struct(fields(context, &data.fields)),
         Data::Enum(data) => Body::Enum(variants(context, data)),
@@ -39,6 +41,21 @@ pub fn model<'a>(context: &Context, input: &'a DeriveInput) -> Model<'a> {
         original: input,
         attributes,
         body,
+    }
+}
+
+/// Drops names of `config` that are const generics already.
+fn without_generics(context: &Context, input: &DeriveInput, attributes: &mut ModelAttributes) {
+    if let Config::Names(names) = &mut attributes.config {
+        names.retain(|config| {
+            let mut generics = input.generics.const_params();
+            let clashes = generics.any(|generic| generic.ident == config.name);
+            if clashes {
+                let message = format!("`{}` is a const generic already", config.name);
+                context.error(config.name.span(), message);
+            }
+            !clashes
+        });
     }
 }
 

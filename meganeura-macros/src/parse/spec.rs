@@ -1,6 +1,6 @@
 //! What is said of tensors: sources, dims, dtypes.
 
-use super::list;
+use super::{expression, list};
 use crate::ast::{Input, NamedOutput, Pick, Source, Spec};
 use crate::context::Context;
 use syn::ext::IdentExt;
@@ -46,7 +46,10 @@ pub fn named_output(context: &Context, input: ParseStream) -> syn::Result<NamedO
 
 fn spec_after_colon(context: &Context, input: ParseStream) -> syn::Result<Spec> {
     if input.peek(token::Bracket) {
-        return Err(input.error("expected `:` before the shape"));
+        return Err(syn::Error::new(
+            input.span(),
+            "expected `:` before the shape",
+        ));
     }
     let dims = match input.parse::<Option<Token![:]>>()? {
         Some(_) => Some(dims(context, input)?),
@@ -66,13 +69,16 @@ pub fn spec(context: &Context, input: ParseStream) -> syn::Result<Spec> {
 
 fn dims(context: &Context, input: ParseStream) -> syn::Result<Vec<Expr>> {
     if !input.peek(token::Bracket) {
-        return Err(input.error("expected a shape, as in `[batch, 64]`"));
+        return Err(syn::Error::new(
+            input.span(),
+            "expected a shape, as in `[batch, 64]`",
+        ));
     }
     let content;
     bracketed!(content in input);
     let mut dims = Vec::new();
     list::items(context, &content, &mut |input| {
-        dims.push(input.parse()?);
+        dims.push(expression::parse(input)?);
         Ok(())
     });
     Ok(dims)
@@ -87,7 +93,7 @@ fn dtype(input: ParseStream) -> syn::Result<Option<Ident>> {
 
 fn name(input: ParseStream, what: &str) -> syn::Result<Ident> {
     if !input.peek(Ident::peek_any) {
-        return Err(input.error(format!("expected {what}")));
+        return Err(syn::Error::new(input.span(), format!("expected {what}")));
     }
     input.parse()
 }

@@ -1,6 +1,6 @@
 //! The words of `#[model(...)]`.
 
-use super::{list, spec};
+use super::{expression, list, spec};
 use crate::ast::{Config, ConfigName, ModelAttributes, Outputs};
 use crate::context::Context;
 use crate::nearest::nearest;
@@ -25,7 +25,10 @@ pub fn read(context: &Context, tokens: TokenStream, attributes: &mut ModelAttrib
 fn word(context: &Context, input: ParseStream, into: &mut ModelAttributes) -> syn::Result<()> {
     if !input.peek(Ident::peek_any) {
         let known: Vec<String> = WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
-        return Err(input.error(format!("expected one of {}", known.join(", "))));
+        return Err(syn::Error::new(
+            input.span(),
+            format!("expected one of {}", known.join(", ")),
+        ));
     }
     let word = input.call(Ident::parse_any)?;
     match word.to_string().as_str() {
@@ -71,7 +74,14 @@ fn word(context: &Context, input: ParseStream, into: &mut ModelAttributes) -> sy
         }
         "crate" => {
             expect_equals(&word, input)?;
-            into.krate = Some(input.call(Path::parse_mod_style)?);
+            let path = input.call(Path::parse_mod_style);
+            let hint = |error: syn::Error| {
+                syn::Error::new(
+                    error.span(),
+                    "`crate` takes a path: write `crate = ::meganeura`",
+                )
+            };
+            into.krate = Some(path.map_err(hint)?);
             Ok(())
         }
         other => Err(unknown(&word, other)),
@@ -124,7 +134,10 @@ fn config(context: &Context, word: &Ident, config: Config, into: &mut ModelAttri
 /// `width: usize = 64`
 fn config_name(input: ParseStream) -> syn::Result<ConfigName> {
     if !input.peek(Ident::peek_any) {
-        return Err(input.error("expected a name, as in `width: usize = 64`"));
+        return Err(syn::Error::new(
+            input.span(),
+            "expected a name, as in `width: usize = 64`",
+        ));
     }
     let name: Ident = input.parse()?;
     if !input.peek(Token![:]) {
@@ -132,9 +145,13 @@ fn config_name(input: ParseStream) -> syn::Result<ConfigName> {
         return Err(syn::Error::new(name.span(), message));
     }
     input.parse::<Token![:]>()?;
+    if input.is_empty() || input.peek(Token![=]) || input.peek(Token![,]) {
+        let message = format!("`{name}` needs a type: write `{name}: usize`");
+        return Err(syn::Error::new(name.span(), message));
+    }
     let ty = input.parse()?;
     let default = match input.parse::<Option<Token![=]>>()? {
-        Some(_) => Some(input.parse()?),
+        Some(_) => Some(expression::parse(input)?),
         None => None,
     };
     Ok(ConfigName { name, ty, default })

@@ -2,101 +2,21 @@
 
 use crate::ast::{Model, Outputs, Spec};
 use crate::context::Context;
+use crate::dims::{Reading, Scope};
 use crate::nearest::nearest;
 use crate::tokens::names_in;
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
-use std::collections::HashSet;
+use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, Ident, Lit};
 
-/// The names that are not free in a model's dims.
-pub struct Scope {
-    values: HashSet<String>,
-}
-
-impl Scope {
-    /// Names of `config` are values: so they are where shapes are checked.
-    pub fn with_config(model: &Model<'_>) -> Scope {
-        let mut scope = Scope::without_config(model);
-        let names = model.config_names().iter();
-        scope
-            .values
-            .extend(names.map(|config| config.name.to_string()));
-        scope
-    }
-
-    /// Names of `config` stand for themselves.
-    pub fn without_config(model: &Model<'_>) -> Scope {
-        let generics = model.original.generics.const_params();
-        Scope {
-            values: generics
-                .map(|parameter| parameter.ident.to_string())
-                .collect(),
-        }
-    }
-
-    /// Whether `name` gets its number only when the graph is built.
-    fn is_free(&self, name: &Ident) -> bool {
-        let text = name.to_string();
-        let lowercase = text
-            .trim_start_matches("r#")
-            .starts_with(|first: char| first.is_lowercase() || first == '_');
-        lowercase && text != "self" && !self.values.contains(&text)
-    }
-
-    /// The free names in an expression.
-    pub fn free_in<'e>(&self, expression: &'e Expr) -> Vec<&'e Ident> {
-        let mut names = names_in(expression);
-        names.retain(|name| self.is_free(name));
-        names
-    }
-
-    /// The code for a dim; what cannot be said exactly is unknown.
-    pub fn dim(&self, private: &TokenStream, expression: &Expr) -> TokenStream {
-        let place = expression.span();
-        if self.free_in(expression).is_empty() {
-            return quote_spanned!(place=> #private::Dim::of(#expression));
-        }
-        match expression {
-            Expr::Path(path) => {
-                let name = path
-                    .path
-                    .get_ident()
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
-                let name = name.trim_start_matches("r#");
-                quote_spanned!(place=> #private::Dim::free(#name))
-            }
-            Expr::Paren(inner) => self.dim(private, &inner.expr),
-            Expr::Group(inner) => self.dim(private, &inner.expr),
-            Expr::Binary(binary) => {
-                let left = self.dim(private, &binary.left);
-                let right = self.dim(private, &binary.right);
-                match binary.op {
-                    BinOp::Add(_) => quote_spanned!(place=> #left.plus(#right)),
-                    BinOp::Sub(_) => quote_spanned!(place=> #left.less(#right)),
-                    BinOp::Mul(_) => quote_spanned!(place=> #left.times(#right)),
-                    BinOp::Div(_) if self.free_in(&binary.right).is_empty() => {
-                        let divisor = &binary.right;
-                        quote_spanned!(place=> #left.over(#divisor))
-                    }
-                    _ => quote_spanned!(place=> #private::Dim::UNKNOWN),
-                }
-            }
-            _ => quote_spanned!(place=> #private::Dim::UNKNOWN),
-        }
-    }
-}
-
 /// Checks the dims of a model, and that settings do not depend on free ones.
 pub fn check(context: &Context, model: &Model<'_>) {
-    let scope = Scope::with_config(model);
+    let scope = Scope::new(model, Reading::Values);
     let mut declared = Vec::new();
     for input in &model.attributes.inputs {
         spec(context, &scope, &input.spec);
         for dim in input.spec.dims.iter().flatten() {
-            declared.extend(scope.free_in(dim).into_iter().map(ToString::to_string));
+            declared.extend(scope.open_in(dim).into_iter().map(ToString::to_string));
         }
     }
     let all_declared = model
@@ -108,7 +28,7 @@ pub fn check(context: &Context, model: &Model<'_>) {
         spec(context, &scope, output);
         let dims = output.dims.iter().flatten();
         for name in dims
-            .flat_map(|dim| scope.free_in(dim))
+            .flat_map(|dim| scope.open_in(dim))
             .filter(|_| all_declared)
         {
             unknown_name(context, model, &declared, name);
@@ -120,6 +40,7 @@ pub fn check(context: &Context, model: &Model<'_>) {
         Outputs::Named(_, outputs) => outputs.iter().for_each(|named| output(&named.spec)),
     }
     settings(context, model, &declared);
+    initial(context, model);
 }
 
 /// A free name in an output that no input has.
@@ -174,7 +95,7 @@ fn arithmetic(context: &Context, scope: &Scope, dim: &Expr) {
         context.error(literal.span(), "a dim is a whole number or a name");
         return;
     }
-    let free = scope.free_in(dim);
+    let free = scope.open_in(dim);
     let Some(name) = free.first() else { return };
     let problem = |place: Span| {
         let message = format!(
@@ -193,13 +114,32 @@ fn arithmetic(context: &Context, scope: &Scope, dim: &Expr) {
                 BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_)
             );
             let divides = matches!(binary.op, BinOp::Div(_));
-            if !known || (divides && !scope.free_in(&binary.right).is_empty()) {
+            if !known || (divides && !scope.open_in(&binary.right).is_empty()) {
                 return problem(binary.op.span());
             }
             arithmetic(context, scope, &binary.left);
             arithmetic(context, scope, &binary.right);
         }
         other => problem(other.span()),
+    }
+}
+
+/// How parameters start is no part of a description, so it cannot depend on one.
+fn initial(context: &Context, model: &Model<'_>) {
+    for field in model.layers() {
+        let Some((_, init)) = &field.attributes.init else {
+            continue;
+        };
+        for name in names_in(init) {
+            if model
+                .config_names()
+                .iter()
+                .any(|config| config.name == *name)
+            {
+                let message = format!("`init` takes constants, and `{name}` may change");
+                context.error(name.span(), message);
+            }
+        }
     }
 }
 

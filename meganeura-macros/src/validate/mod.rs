@@ -1,14 +1,16 @@
 //! What the grammar alone does not find: names that lead nowhere, words that do not go together, types
 //! that are plainly no layers.
 
-pub mod dims;
+mod dims;
 mod names;
 mod types;
 
 use crate::ast::{Body, Config, Field, Model};
 use crate::context::Context;
+use crate::tokens::last_name;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Ident, Type, WherePredicate};
 
 /// Reports everything that is wrong with a model as far as a macro can see.
 pub fn model(context: &Context, model: &Model<'_>) {
@@ -41,6 +43,12 @@ pub fn model(context: &Context, model: &Model<'_>) {
         Body::Other => {}
     }
     config(context, model);
+    for name in unbounded(model) {
+        context.error(
+            name.span(),
+            format!("`{name}` may be anything: write `{name}: Layer`"),
+        );
+    }
 }
 
 fn structure(context: &Context, model: &Model<'_>) {
@@ -62,10 +70,13 @@ fn structure(context: &Context, model: &Model<'_>) {
 
 fn choice(context: &Context, model: &Model<'_>) {
     let attributes = &model.attributes;
-    let message = |word: &str| {
-        format!(
-            "an enum takes no `{word}`: its layers take what flows in, and say what they put out"
-        )
+    let message = |word: &str| match word {
+        "config" => {
+            "an enum takes no `config`: it is configured as the layer that is chosen".to_owned()
+        }
+        _ => format!(
+            "an enum takes no `{word}`: its layers take what flows in and say what they put out"
+        ),
     };
     if let Some(word) = &attributes.input_word {
         context.error(word.span(), message("input"));
@@ -122,24 +133,45 @@ fn words(context: &Context, field: &Field<'_>) {
 fn config(context: &Context, model: &Model<'_>) {
     let names = model.config_names();
     for config in names {
-        let name = &config.name;
         let generics = &model.original.generics;
-        if generics
-            .const_params()
-            .any(|parameter| parameter.ident == *name)
-        {
-            let message = format!("`{name}` is a const generic already");
-            context.error(name.span(), message);
-        }
         for parameter in generics.type_params() {
-            if crate::tokens::last_name(&config.ty) == Some(&parameter.ident) {
+            if last_name(&config.ty) == Some(&parameter.ident) {
                 let message = format!(
                     "the type of `{}` must be known: `{}` is a generic parameter",
-                    name.unraw(),
+                    config.name.unraw(),
                     parameter.ident
                 );
                 context.error(config.ty.span(), message);
             }
         }
     }
+}
+
+/// Type parameters that are fields' types, but not said to be layers.
+fn unbounded<'m>(model: &'m Model<'_>) -> Vec<&'m Ident> {
+    let generics = &model.original.generics;
+    let types: Vec<&Type> = match &model.body {
+        Body::Struct(_) => model.layers().map(|field| field.ty).collect(),
+        Body::Enum(variants) => variants.iter().map(|variant| variant.ty).collect(),
+        Body::Other => Vec::new(),
+    };
+    let is_part = |name: &Ident| types.iter().any(|ty| last_name(ty) == Some(name));
+    let clauses = generics.where_clause.iter();
+    let clauses: Vec<&WherePredicate> = clauses.flat_map(|clause| &clause.predicates).collect();
+    let has_clause = |name: &Ident| {
+        clauses.iter().any(|clause| match clause {
+            WherePredicate::Type(bound) => last_name(&bound.bounded_ty) == Some(name),
+            _ => false,
+        })
+    };
+    let parameters = generics.type_params().filter(|parameter| {
+        let name = &parameter.ident;
+        parameter.bounds.is_empty() && is_part(name) && !has_clause(name)
+    });
+    parameters.map(|parameter| &parameter.ident).collect()
+}
+
+/// Whether a type parameter is a field's type, but not said to be a layer.
+pub fn has_unbounded(model: &Model<'_>) -> bool {
+    !unbounded(model).is_empty()
 }

@@ -87,6 +87,9 @@ impl Scope<'_> {
                     format!("`{name}` is an input and has no parameters: tie to an earlier field");
                 self.context.error(target.span(), message);
             } else {
+                if field.name == name {
+                    return self.error(target, format!("`{name}` cannot be tied to itself"));
+                }
                 self.value(target, Some(field), &[]);
             }
         }

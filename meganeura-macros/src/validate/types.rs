@@ -72,7 +72,8 @@ pub fn check_layer(context: &Context, ty: &Type, hint: &str) -> bool {
 
 /// A type as one writes it.
 fn compact(ty: &Type) -> String {
-    ty.to_token_stream().to_string().replace(' ', "")
+    let text = ty.to_token_stream().to_string();
+    text.replace(' ', "").replace(',', ", ")
 }
 
 /// Checks a field's type, alone and together with its words.

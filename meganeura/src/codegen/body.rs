@@ -23,7 +23,10 @@ impl Code {
 
     /// Append a block: a head, indented lines, and a closing brace.
     pub fn block(&mut self, head: impl AsRef<str>, body: impl FnOnce(&mut Code)) {
-        self.line(format!("{} {{", head.as_ref()));
+        self.line(match head.as_ref() {
+            "" => "{".to_owned(),
+            head => format!("{head} {{"),
+        });
         self.depth += 1;
         body(self);
         self.depth -= 1;
@@ -53,7 +56,8 @@ pub(super) enum Column {
 }
 
 impl Column {
-    fn lanes(&self) -> usize {
+    /// How many columns it stands for.
+    pub fn lanes(&self) -> usize {
         match self {
             Column::One(_) => 1,
             Column::Four { .. } => 4,

@@ -99,7 +99,11 @@ impl Lowering<'_> {
     ) -> Result<(), LowerError> {
         let shape = Tiling::choose(kernel);
         let mut memory = self.memory();
-        announce(&mut memory, kernel, kernel.n.is_multiple_of(4));
+        let wide = kernel.n.is_multiple_of(4);
+        // The left side is read element by element.
+        announce_loads(&mut memory, &kernel.left.program, false);
+        announce_loads(&mut memory, &kernel.right.program, wide);
+        announce_epilogue(&mut memory, kernel, wide);
         let functions = Functions::default();
         let registers = Registers {
             kernel,
@@ -139,7 +143,7 @@ impl Lowering<'_> {
                 ("after", after.text()),
             ],
         );
-        self.emit("", source, &memory, groups_per_batch * batches)
+        self.emit_lifted(&source, &memory, groups_per_batch * batches)
     }
 }
 
@@ -160,10 +164,8 @@ pub(super) fn k_end(kernel: &ContractKernel, chunk: Option<Chunk>) -> String {
     }
 }
 
-/// Announce everything a contraction touches. Its left side is read element by element.
-pub(super) fn announce(memory: &mut Memory<'_>, kernel: &ContractKernel, wide: bool) {
-    announce_loads(memory, &kernel.left.program, false);
-    announce_loads(memory, &kernel.right.program, wide);
+/// Announce what the epilogue of a contraction touches.
+pub(super) fn announce_epilogue(memory: &mut Memory<'_>, kernel: &ContractKernel, wide: bool) {
     announce_loads(memory, &kernel.epilogue.program, wide);
     for store in &kernel.epilogue.stores {
         memory.add(&store.access, true, wide && is_vector(&store.access));
@@ -371,7 +373,7 @@ impl<'a> Epilogue<'a> {
 
 /// Write the variables of four columns: the group's index and each column's, none of which
 /// lies past the end.
-fn column_group(code: &mut Code, n: usize, index: &str, suffix: &str, vectors: usize) {
+pub(super) fn column_group(code: &mut Code, n: usize, index: &str, suffix: &str, vectors: usize) {
     let groups = n.div_ceil(4);
     code.line(match groups.is_multiple_of(vectors) {
         true => format!("let q{suffix} = {index};"),
@@ -384,7 +386,7 @@ fn column_group(code: &mut Code, n: usize, index: &str, suffix: &str, vectors: u
     });
 }
 
-fn four(n: usize, suffix: &str) -> Column {
+pub(super) fn four(n: usize, suffix: &str) -> Column {
     Column::Four {
         group: format!("q{suffix}"),
         each: format!("c{suffix}"),

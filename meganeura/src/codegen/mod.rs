@@ -18,6 +18,7 @@
 //! longer expression that is finite for all finite values, such as `a + (b − a)`, that the
 //! sign of zero survives, or that denormal numbers are not flushed to zero.
 
+mod arguments;
 mod body;
 mod contract;
 mod fold;
@@ -95,6 +96,8 @@ pub struct Shader {
     pub source: String,
     /// Its storage buffers, the variables `b0`, `b1` and so on.
     pub slots: Vec<Slot>,
+    /// Its uniform block, the variable `arguments`, where it has one.
+    pub arguments: [u32; arguments::WORDS],
     /// How many workgroups to start along each axis.
     pub groups: [u32; 3],
 }
@@ -191,6 +194,21 @@ impl<'a> Lowering<'a> {
         Memory::new(self.same_place)
     }
 
+    /// Add a finished shader that needs this many workgroups, with its numbers as arguments.
+    fn emit_lifted(
+        &mut self,
+        source: &str,
+        memory: &Memory<'_>,
+        groups: usize,
+    ) -> Result<(), LowerError> {
+        let (source, arguments) = arguments::lift(source);
+        self.emit("", source, memory, groups)?;
+        if let Some(shader) = self.result.shaders.last_mut() {
+            shader.arguments = arguments;
+        }
+        Ok(())
+    }
+
     /// Add a finished shader that needs this many workgroups.
     fn emit(
         &mut self,
@@ -221,6 +239,7 @@ impl<'a> Lowering<'a> {
             name,
             source,
             slots,
+            arguments: [0; arguments::WORDS],
             groups,
         });
         Ok(())

@@ -69,6 +69,17 @@ pub struct IndexBound {
     pub path: String,
 }
 
+/// A layer as it was built into a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerRecord {
+    /// Its path.
+    pub path: String,
+    /// The name of its type.
+    pub kind: &'static str,
+    /// What it puts out; empty when it failed.
+    pub outputs: Vec<TensorType>,
+}
+
 /// What went wrong where while a graph was built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct GraphError {
@@ -124,6 +135,7 @@ struct Inner {
     current: u32,
     treatment: Current,
     recomputed: Vec<u32>,
+    layers: Vec<LayerRecord>,
 }
 
 impl Graph {
@@ -219,6 +231,32 @@ impl Graph {
         let result = build();
         self.inner.borrow_mut().treatment = outer;
         result
+    }
+
+    /// Build the layer at the current path and note what it puts out.
+    pub fn layer<'g>(
+        &'g self,
+        kind: &'static str,
+        build: impl FnOnce() -> Vec<Tensor<'g>>,
+    ) -> Vec<Tensor<'g>> {
+        let path = self.path();
+        let place = self.inner.borrow().layers.len();
+        self.inner.borrow_mut().layers.push(LayerRecord {
+            path,
+            kind,
+            outputs: Vec::new(),
+        });
+        let outputs = build();
+        if !outputs.iter().any(|output| output.is_poisoned()) {
+            let types = outputs.iter().map(|output| output.ty()).collect();
+            self.inner.borrow_mut().layers[place].outputs = types;
+        }
+        outputs
+    }
+
+    /// The layers that were built, each before its parts.
+    pub fn layers(&self) -> Vec<LayerRecord> {
+        self.inner.borrow().layers.clone()
     }
 
     /// Whether the values of a scope that a [`Node`] names may be computed again instead of kept.

@@ -17,7 +17,9 @@ mod treatment;
 
 pub use array::Array;
 pub use dtype::DType;
-pub use graph::{Graph, GraphError, IndexBound, Node, NodeId, Tensor, Variable, VariableKind};
+pub use graph::{
+    Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,
+};
 pub use init::Init;
 pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,

@@ -51,7 +51,10 @@ impl Current {
     pub(super) fn shared(&self, name: &str) -> Option<String> {
         self.ties.iter().rev().find_map(|(path, other)| {
             let rest = name.strip_prefix(path)?.strip_prefix('.')?;
-            Some(format!("{other}.{rest}"))
+            Some(match other.as_str() {
+                "" => rest.to_owned(),
+                other => format!("{other}.{rest}"),
+            })
         })
     }
 }

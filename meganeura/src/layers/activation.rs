@@ -33,6 +33,7 @@ macro_rules! functions {
             pub struct $name;
 
             #[layer]
+            #[diagnostic::do_not_recommend]
             impl Layer for $name {
                 const BASE: Self = $name;
 
@@ -86,6 +87,7 @@ impl Gelu {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Gelu {
     const BASE: Self = Gelu::exact();
 

@@ -25,6 +25,7 @@ const fn of_two(x: &Shapes, verb: &str) -> Shapes {
 pub struct Add;
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Add {
     const BASE: Self = Add;
 
@@ -43,6 +44,7 @@ impl Layer for Add {
 pub struct Multiply;
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Multiply {
     const BASE: Self = Multiply;
 

@@ -19,24 +19,36 @@ pub struct Linear {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Linear {
     const BASE: Self = Linear { out: 1, bias: true };
     const REQUIRED: &'static [&'static str] = &["out"];
 
     const fn shape(&self, x: &Shapes) -> Shapes {
+        self.shape_of(x)
+    }
+
+    fn forward<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+        self.apply(x)
+    }
+}
+
+impl Linear {
+    /// The shape rule, for layers that have a linear layer inside.
+    pub(super) const fn shape_of(&self, x: &Shapes) -> Shapes {
         if let Some(wrong) = x.unless(DType::F32) {
             return wrong;
         }
         let x = x.first();
         if let Some(0) = x.rank() {
-            return Shapes::fail(
-                Message::new("needs a last axis to work along, but is given ").dims(&x),
-            );
+            let message = Message::new("needs a last axis to work along, but is given ");
+            return Shapes::fail(message.dims(&x));
         }
         Shapes::one(x.with_last(Dim::of(self.out)))
     }
 
-    fn forward<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
+    /// The graph code, for layers that have a linear layer inside.
+    pub(super) fn apply<'g>(&self, x: Tensor<'g>) -> Tensor<'g> {
         let width = x.shape().last();
         let bound = if width == 0 {
             0.0
@@ -48,15 +60,23 @@ impl Layer for Linear {
             high: bound,
         };
         let weight = x.graph().parameter("weight", [width, self.out], init);
-        let product = if x.shape().rank() == 1 {
-            x.reshape([1, width]).matmul(weight).reshape([self.out])
-        } else {
-            x.matmul(weight)
-        };
+        let product = along_last(x, weight);
         if self.bias {
             product + x.graph().parameter("bias", [self.out], init)
         } else {
             product
         }
+    }
+}
+
+/// x·W along the last axis, for a single vector too.
+pub(super) fn along_last<'g>(x: Tensor<'g>, weight: Tensor<'g>) -> Tensor<'g> {
+    match *x.shape().dims() {
+        [width] => {
+            let product = x.reshape([1, width]).matmul(weight);
+            let out = product.shape().last();
+            product.reshape([out])
+        }
+        _ => x.matmul(weight),
     }
 }

@@ -5,15 +5,19 @@
 //! their equals.
 
 mod activation;
+mod attention;
 mod combine;
 mod embedding;
+mod feed_forward;
 mod linear;
 mod norm;
 mod reshape;
 
 pub use activation::{Gelu, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Tanh};
+pub use attention::{Rope, SelfAttention};
 pub use combine::{Add, Multiply, PreNorm};
-pub use embedding::Embedding;
+pub use embedding::{Embedding, Unembedding};
+pub use feed_forward::SwiGlu;
 pub use linear::Linear;
 pub use norm::{LayerNorm, RmsNorm};
 pub use reshape::Flatten;

@@ -27,6 +27,7 @@ pub struct LayerNorm {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for LayerNorm {
     const BASE: Self = LayerNorm { epsilon: 1e-5 };
 
@@ -53,6 +54,7 @@ pub struct RmsNorm {
 }
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for RmsNorm {
     const BASE: Self = RmsNorm { epsilon: 1e-5 };
 

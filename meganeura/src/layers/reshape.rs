@@ -11,6 +11,7 @@ use crate::walk::{Dims, Message, Shapes};
 pub struct Flatten;
 
 #[layer]
+#[diagnostic::do_not_recommend]
 impl Layer for Flatten {
     const BASE: Self = Flatten;
 

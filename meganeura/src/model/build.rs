@@ -11,10 +11,12 @@ pub(super) fn build<'g, M: Model>(
     graph: &'g Graph,
     dims: &[(&str, usize)],
 ) -> Vec<Tensor<'g>> {
-    let specs = model.inputs();
+    let specs = model.inputs_with(dims);
     let names = free_names(&specs);
-    for (name, _) in dims.iter().filter(|(name, _)| !names.contains(name)) {
-        graph.fail(stranger(name, &names));
+    let mut known = free_names(M::INPUTS);
+    known.extend(M::SETTINGS);
+    for (name, _) in dims.iter().filter(|(name, _)| !known.contains(name)) {
+        graph.fail(stranger(name, &known));
     }
     let bound = |name: &str| dims.iter().find(|(known, _)| *known == name);
     let missing: Vec<&str> = names
@@ -26,7 +28,7 @@ pub(super) fn build<'g, M: Model>(
     }
     let inputs: Vec<Tensor<'g>> = specs
         .iter()
-        .map(|spec| match sizes(spec, dims) {
+        .map(|spec| match sizes(spec, dims, M::SETTINGS) {
             Ok(shape) => graph.input(spec.name, shape, spec.dims.dtype().unwrap_or(DType::F32)),
             Err(message) => graph.fail(message),
         })
@@ -49,7 +51,11 @@ fn free_names(specs: &[TensorSpec]) -> Vec<&'static str> {
 }
 
 /// The numbers of an input's dims, or what is wrong with them.
-fn sizes(spec: &TensorSpec, bindings: &[(&str, usize)]) -> Result<Shape, String> {
+fn sizes(
+    spec: &TensorSpec,
+    bindings: &[(&str, usize)],
+    settings: &[&str],
+) -> Result<Shape, String> {
     let name = spec.name;
     let Some(rank) = spec.dims.rank() else {
         return Err(format!(
@@ -63,11 +69,20 @@ fn sizes(spec: &TensorSpec, bindings: &[(&str, usize)]) -> Result<Shape, String>
             .iter()
             .find(|(known, _)| declared.name() == Some(known))
             .map_or(declared, |(_, size)| declared.replace(Dim::of(*size)));
-        let problem = || {
-            format!(
+        let problem = || match bound.is_known() {
+            true => format!(
                 "dim {axis} of `{name}`: {} is {bound}, which is no size",
                 spec.dims
-            )
+            ),
+            false => {
+                let settings: Vec<String> =
+                    settings.iter().map(|name| format!("`{name}`")).collect();
+                let settings = settings.join(", ");
+                format!(
+                    "dim {axis} of `{name}`: {} depends on settings that the description does not keep: bind {settings} too",
+                    spec.dims
+                )
+            }
         };
         bound.value().ok_or_else(problem)
     };

@@ -184,8 +184,8 @@ impl<L: Layer> Layer for Option<L> {
         }
     }
 
-    fn outputs(&self) -> &'static [&'static str] {
-        self.as_ref().map_or(&[], Layer::outputs)
+    fn output_names(&self) -> &'static [&'static str] {
+        self.as_ref().map_or(&[], Layer::output_names)
     }
 
     fn forward<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {

@@ -1,7 +1,7 @@
 //! Building the graph of a model, field by field.
 
 use super::Layer;
-use crate::ir::{Graph, Tensor};
+use crate::ir::{Graph, Tensor, Treatment};
 use crate::walk::carry::Sum;
 use crate::walk::{Dim, Dims, Entry, Shapes, TensorSpec};
 
@@ -151,8 +151,23 @@ impl<'g> Run<'g> {
         path: &str,
         layer: &dyn Layer,
         sources: &[&Flow<'g>],
+        treatment: Option<Treatment>,
     ) -> Flow<'g> {
-        self.within(path, || self.layer(name, layer, sources))
+        let Some(mut treatment) = treatment else {
+            return self.within(path, || self.layer(name, layer, sources));
+        };
+        // The other layer is one of this model.
+        let here = self.graph.0.path();
+        if let Some(tied) = &mut treatment.tied
+            && !here.is_empty()
+        {
+            *tied = match tied.as_str() {
+                "" => here,
+                tied => format!("{here}.{tied}"),
+            };
+        }
+        let build = || self.layer(name, layer, sources);
+        self.within(path, || self.graph.0.treated(&treatment, build))
     }
 
     /// Builds the layer at `index` of a sequence.
@@ -202,7 +217,7 @@ impl<'g> Run<'g> {
         let flow = |tensors| Flow {
             tensors,
             name,
-            outputs: layer.outputs(),
+            outputs: layer.output_names(),
         };
         if let Some(broken) = sources.iter().find_map(|source| source.broken()) {
             return flow(broken.tensors);
@@ -218,7 +233,8 @@ impl<'g> Run<'g> {
             .iter()
             .flat_map(|source| source.tensors.clone())
             .collect();
-        let made = flow(layer.forward(self.graph.0, &inputs));
+        let build = || layer.forward(self.graph.0, &inputs);
+        let made = flow(self.graph.0.layer(layer.kind(), build));
         match made.broken() {
             Some(broken) => broken,
             None => self.as_ruled(made, &rule),

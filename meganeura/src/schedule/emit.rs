@@ -138,13 +138,19 @@ impl<'a> Emitter<'a> {
     }
 
     fn contract_kernel(&self, group: usize) -> ContractKernel {
-        let root = self.fusion.groups[group].members[0];
+        let members = &self.fusion.groups[group].members;
+        let contracts =
+            |id: &&NodeId| matches!(self.node(**id).op.def.lowering, Lowering::Contract);
+        let root = *members
+            .iter()
+            .find(contracts)
+            .expect("a contraction in its group");
         let domain = self.fusion.groups[group].domain.clone();
         let mut building = Building::new(Some(group), domain.clone());
         let accumulator = building.push(Instruction::Accumulator);
         building.values.insert(root, accumulator);
         self.store(&mut building, root);
-        for &id in &self.fusion.groups[group].members[1..] {
+        for &id in members.iter().filter(|&&id| id != root) {
             self.member(&mut building, id);
         }
         let (m, batch) = domain
@@ -219,11 +225,7 @@ impl<'a> Emitter<'a> {
             .into_iter()
             .map(|reference| self.operand(building, reference, place))
             .collect();
-        let value = match node.op.def.lowering {
-            Lowering::Pointwise(ScalarOp::Identity) | Lowering::View(_) => operands[0],
-            Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
-            _ => unreachable!("only elementwise work joins a kernel"),
-        };
+        let value = self.pointwise(building, id, operands);
         building.values.insert(id, value);
         self.store(building, id);
     }
@@ -304,6 +306,9 @@ impl<'a> Emitter<'a> {
         if self.fusion.inline[base.index()] {
             return self.inline(building, base);
         }
+        if self.fusion.prologue[base.index()] {
+            return self.prologue(building, reference, place);
+        }
         match node.op.def.lowering {
             Lowering::Constant => building.constant(node.op.attributes.as_number() as f32),
             Lowering::Index => self.index(building, reference, place),
@@ -328,13 +333,35 @@ impl<'a> Emitter<'a> {
                 self.operand(building, &scalar, Place::Row)
             })
             .collect();
-        let value = match node.op.def.lowering {
-            Lowering::Pointwise(ScalarOp::Identity) => operands[0],
-            Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
-            _ => unreachable!("only elementwise scalars are inlined"),
-        };
+        let value = self.pointwise(building, id, operands);
         building.values.insert(id, value);
         value
+    }
+
+    /// A node made of leaves, computed where it is read.
+    fn prologue(&self, building: &mut Building, reference: &Reference, place: Place) -> ValueId {
+        let id = reference.base;
+        if let Some(&known) = building.values.get(&id) {
+            return known;
+        }
+        let own = building.domain.place_of_base(&reference.layout, place);
+        let place = own.expect("checked when it became a prologue");
+        let operands = self.fusion.operands(id).into_iter();
+        let operands: Vec<ValueId> = operands
+            .map(|reference| self.operand(building, reference, place))
+            .collect();
+        let value = self.pointwise(building, id, operands);
+        building.values.insert(id, value);
+        value
+    }
+
+    /// One elementwise node.
+    fn pointwise(&self, building: &mut Building, id: NodeId, operands: Vec<ValueId>) -> ValueId {
+        match self.node(id).op.def.lowering {
+            Lowering::Pointwise(ScalarOp::Identity) | Lowering::View(_) => operands[0],
+            Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
+            _ => unreachable!("only elementwise work is part of a program"),
+        }
     }
 
     fn load(&self, building: &mut Building, reference: &Reference, place: Place) -> ValueId {

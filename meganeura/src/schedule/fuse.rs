@@ -82,6 +82,11 @@ pub struct Fusion<'a> {
     pub role_of: Vec<Role>,
     /// Nodes that are one number made of leaves: computed wherever they are used.
     pub inline: Vec<bool>,
+    /// Elementwise nodes made of leaves that a single side of a contraction reads: computed
+    /// there, as its prologue.
+    pub prologue: Vec<bool>,
+    /// Elementwise nodes made of leaves, with a single reader, that wait for it to be placed.
+    waits: Vec<bool>,
 }
 
 impl<'a> Fusion<'a> {
@@ -99,11 +104,17 @@ impl<'a> Fusion<'a> {
             group_of: vec![None; nodes.len()],
             role_of: vec![Role::OVER_ROWS; nodes.len()],
             inline: vec![false; nodes.len()],
+            prologue: vec![false; nodes.len()],
+            waits: vec![false; nodes.len()],
         };
+        let readers = fusion.count_readers(live);
         for index in (0..nodes.len()).filter(|&index| live[index]) {
             let id = NodeId::new(index);
+            let kept = stored.contains(&id);
             fusion.inline[index] = fusion.is_inline(id);
-            if !fusion.inline[index] || stored.contains(&id) {
+            fusion.waits[index] =
+                !fusion.inline[index] && !kept && readers[index] == 1 && fusion.may_wait(id);
+            if kept || !(fusion.inline[index] || fusion.waits[index]) {
                 fusion.place(id);
             }
         }
@@ -126,10 +137,41 @@ impl<'a> Fusion<'a> {
         matches!(node.op.def.lowering, Lowering::Pointwise(_)) && node.inputs.iter().all(uniform)
     }
 
+    /// How many nodes read each node, through views or not.
+    fn count_readers(&self, live: &[bool]) -> Vec<usize> {
+        let mut readers = vec![0; self.nodes.len()];
+        for index in (0..self.nodes.len()).filter(|&index| live[index]) {
+            let view = matches!(self.nodes[index].op.def.lowering, Lowering::View(_));
+            if view && self.references.copies[index].is_none() {
+                continue;
+            }
+            for reference in self.operands(NodeId::new(index)) {
+                readers[reference.base.index()] += 1;
+            }
+        }
+        readers
+    }
+
+    /// Whether a node can be computed wherever its reader is.
+    fn may_wait(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let early = |base: NodeId| self.is_free(base) || self.waits[base.index()];
+        matches!(node.op.def.lowering, Lowering::Pointwise(_))
+            && self
+                .operands(id)
+                .iter()
+                .all(|reference| early(reference.base))
+    }
+
+    /// Whether a node has no kernel of its own but is computed by its readers.
+    pub fn is_recomputed(&self, base: NodeId) -> bool {
+        self.inline[base.index()] || self.prologue[base.index()]
+    }
+
     /// Whether a value is at hand in any kernel.
     pub fn is_free(&self, base: NodeId) -> bool {
         let lowering = self.node(base).op.def.lowering;
-        self.inline[base.index()]
+        self.is_recomputed(base)
             || (matches!(
                 lowering,
                 Lowering::Leaf | Lowering::Constant | Lowering::Index
@@ -188,6 +230,11 @@ impl<'a> Fusion<'a> {
 
     fn add(&mut self, id: NodeId, group: usize, role: Role) {
         for reference in self.operands(id) {
+            if std::mem::take(&mut self.waits[reference.base.index()]) {
+                self.settle(reference, id, group, role.reads);
+            }
+        }
+        for reference in self.operands(id) {
             if let Some(other) = self.group_of[reference.base.index()] {
                 if other != group
                     && !self.inline[reference.base.index()]
@@ -197,9 +244,72 @@ impl<'a> Fusion<'a> {
                 }
             }
         }
-        self.groups[group].members.push(id);
+        let members = &mut self.groups[group].members;
+        members.insert(members.partition_point(|&member| member < id), id);
         self.group_of[id.index()] = Some(group);
         self.role_of[id.index()] = role;
+    }
+
+    /// Place what waited for its reader: in the same kernel, as a prologue, or by itself.
+    fn settle(&mut self, reference: &Reference, reader: NodeId, group: usize, reads: Place) {
+        let base = reference.base;
+        let lowering = self.node(reader).op.def.lowering;
+        let shape = &self.node(base).ty.shape;
+        if matches!(lowering, Lowering::Contract) {
+            let whole = reference.layout.is_contiguous() && reference.layout.dims == shape.dims();
+            if whole && self.fits_as_prologue(base, &Domain::of(shape), Place::Full) {
+                self.become_prologue(base);
+            } else {
+                self.place(base);
+            }
+        } else if matches!(lowering, Lowering::Gather | Lowering::ScatterAdd) {
+            self.place(base);
+        } else {
+            match self.following(reference, group, &self.groups[group].domain, reads) {
+                Some(role) => self.add(base, group, role),
+                None => self.place(base),
+            }
+        }
+    }
+
+    /// The role in which a waiting node can follow its reader into a kernel.
+    fn following(
+        &self,
+        reference: &Reference,
+        group: usize,
+        domain: &Domain,
+        reads: Place,
+    ) -> Option<Role> {
+        let role = match domain.place_of_base(&reference.layout, reads)? {
+            Place::Row => Role::ROW,
+            _ => Role::FULL,
+        };
+        self.fits(reference.base, group, domain, role)
+            .then_some(role)
+    }
+
+    /// Whether a node made of leaves can be computed element by element in a domain.
+    fn fits_as_prologue(&self, id: NodeId, domain: &Domain, place: Place) -> bool {
+        self.operands(id).into_iter().all(|reference| {
+            let base = reference.base;
+            self.inline[base.index()]
+                || match self.waits[base.index()] {
+                    true => domain
+                        .place_of_base(&reference.layout, place)
+                        .is_some_and(|place| self.fits_as_prologue(base, domain, place)),
+                    false => domain.strides(&reference.layout, place).is_some(),
+                }
+        })
+    }
+
+    fn become_prologue(&mut self, id: NodeId) {
+        self.waits[id.index()] = false;
+        self.prologue[id.index()] = true;
+        for reference in self.operands(id) {
+            if self.waits[reference.base.index()] {
+                self.become_prologue(reference.base);
+            }
+        }
     }
 
     /// Put a node that runs over `shape` into the kernel of an operand, contractions first
@@ -290,7 +400,12 @@ impl<'a> Fusion<'a> {
     fn fits(&self, id: NodeId, group: usize, domain: &Domain, role: Role) -> bool {
         let operands = self.operands(id).into_iter().all(|reference| {
             let base = reference.base;
+            let waits = self.waits[base.index()];
             self.inline[base.index()]
+                || (waits
+                    && self
+                        .following(reference, group, domain, role.reads)
+                        .is_some())
                 || match self.group_of[base.index()] == Some(group) {
                     true => self.is_at_hand(reference, domain, role.reads),
                     false => domain.strides(&reference.layout, role.reads).is_some(),

@@ -184,7 +184,7 @@ impl<'a> Scheduler<'a> {
     fn reads_leaf(&self, id: NodeId, leaf: NodeId) -> bool {
         self.fusion.operands(id).iter().any(|reference| {
             reference.base == leaf
-                || (self.fusion.inline[reference.base.index()]
+                || (self.fusion.is_recomputed(reference.base)
                     && self.reads_leaf(reference.base, leaf))
         })
     }

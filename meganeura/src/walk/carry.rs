@@ -6,7 +6,7 @@
 //! that carries shapes. This works for generic and for foreign layers alike.
 
 use super::{Entry, Shapes};
-use crate::model::{Layer, Repetition, Settings};
+use crate::model::{Layer, Part, Repetition, Settings};
 use core::marker::PhantomData;
 
 /// A configuration, carried by a type.
@@ -77,7 +77,7 @@ impl Carry for Standalone {
 /// The default configuration of `L`.
 pub struct Base<L>(PhantomData<L>);
 
-impl<L: Layer> Value for Base<L> {
+impl<L: Part> Value for Base<L> {
     type Of = L::Config;
     const VALUE: L::Config = L::Config::BASE;
     const MISSING: &'static str = first_missing(L::Config::REQUIRED, &[]);
@@ -299,7 +299,7 @@ pub const fn report_output(model: &str, shapes: &Shapes) {
 /// If there is a problem: that is how a constant reports.
 #[track_caller]
 pub const fn report_model(model: &str, missing: &str, shapes: &Shapes) {
-    let message = super::Message::new("model ").code(model);
+    let message = super::Message::EMPTY.code(model);
     if !missing.is_empty() {
         let message = message.text(" needs ").code(missing).text(": write `");
         panic!("{}", message.text(missing).text(": ...`").as_str());

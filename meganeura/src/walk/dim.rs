@@ -211,6 +211,15 @@ impl Dim {
         }
     }
 
+    /// The quotient by another dim, known when that is a number.
+    #[must_use]
+    pub const fn divided(self, divisor: Dim) -> Dim {
+        match divisor.value() {
+            Some(divisor) => self.over(divisor),
+            None => Dim::UNKNOWN,
+        }
+    }
+
     /// The dim with `with` in place of its free name.
     #[must_use]
     pub const fn replace(self, with: Dim) -> Dim {

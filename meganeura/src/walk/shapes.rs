@@ -232,14 +232,20 @@ impl Shapes {
 
     /// Goes on with what was given, and what to write instead.
     const fn with_hint(&self, mut message: Message, count: usize) -> Message {
+        let named = !self.first().name().is_empty();
+        let shown = if self.count < Shapes::MAX_VALUES {
+            self.count
+        } else {
+            Shapes::MAX_VALUES
+        };
         let mut index = 0;
-        while index < self.count && index < Shapes::MAX_VALUES {
-            let separator = if index == 0 { " (" } else { ", " };
-            message = message.text(separator).code(self.values[index].name());
+        while named && index < shown {
+            let separator = if index == 0 { " (`" } else { "`, `" };
+            message = self.path(message.text(separator), index);
             index += 1;
         }
-        if index > 0 {
-            message = message.text(")");
+        if named && shown > 0 {
+            message = message.text("`)");
         }
         message = message.text(": write `from(");
         index = 0;
@@ -247,11 +253,25 @@ impl Shapes {
             if index > 0 {
                 message = message.text(", ");
             }
-            let letter = "abcdefghijklmnopqrstuvwxyz".split_at(index).1.split_at(1).0;
-            message = message.text(letter);
+            message = if named && count < shown {
+                self.path(message, index)
+            } else {
+                message.text("abcdefghijklmnopqrstuvwxyz".split_at(index).1.split_at(1).0)
+            };
             index += 1;
         }
         message.text(")`")
+    }
+
+    /// Goes on with the name of a value, as one writes it in `from(...)`.
+    const fn path(&self, message: Message, index: usize) -> Message {
+        let dims = self.get(index);
+        let message = message.text(dims.name());
+        if dims.output().is_empty() {
+            message
+        } else {
+            message.text(".").text(dims.output())
+        }
     }
 
     /// The values of all parts, in order; the first problem among them.

@@ -83,3 +83,50 @@ fn groups_are_spread_over_two_axes_within_the_limit() {
     }
     assert!(split(65_535 * 65_535 + 1).is_err());
 }
+
+/// The text of these kernels is kept, so that changes of the generator show as diffs. Write it
+/// anew with `MEGANEURA_UPDATE_SNAPSHOTS=1`.
+#[test]
+fn kernels_read_as_they_were_reviewed() {
+    let directory =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/codegen/tests/snapshots");
+    let update = std::env::var("MEGANEURA_UPDATE_SNAPSHOTS").is_ok_and(|v| v == "1");
+    for name in [
+        "elementwise",
+        "softmax",
+        "layer norm backward",
+        "product",
+        "fused product",
+        "scatter add",
+    ] {
+        let all = samples();
+        // The last of its name is the largest, with most to see.
+        let sample = all
+            .iter()
+            .rfind(|sample| sample.kernel.name == name)
+            .unwrap();
+        for (target, suffix) in [(Target::SOFTWARE, "software"), (Target::GPU, "gpu")] {
+            let shaders = lowered(sample, &target).shaders.into_iter();
+            let text: String = shaders
+                .map(|shader| {
+                    format!(
+                        "// {}, {:?} workgroups\n{}\n",
+                        shader.name, shader.groups, shader.source
+                    )
+                })
+                .collect();
+            let file = directory.join(format!("{}-{suffix}.wgsl", name.replace(' ', "_")));
+            if update {
+                std::fs::create_dir_all(&directory).unwrap();
+                std::fs::write(&file, text).unwrap();
+                continue;
+            }
+            let known = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(
+                known == text,
+                "{} differs; now it is\n{text}",
+                file.display()
+            );
+        }
+    }
+}

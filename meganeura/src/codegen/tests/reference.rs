@@ -132,18 +132,22 @@ fn run_body(
             if once { 1 } else { columns }
         };
         for store in &body.stores {
-            for column in 0..times(store.value, &store.access) {
+            let row = &values[store.value.index()];
+            for (column, &value) in row
+                .iter()
+                .enumerate()
+                .take(times(store.value, &store.access))
+            {
                 let at = position(&store.access, &outer, column);
-                buffers[store.access.buffer.index()][at] = values[store.value.index()][column];
+                buffers[store.access.buffer.index()][at] = value;
             }
         }
         for sum in &body.accumulates {
-            for column in 0..times(sum.value, &sum.access) {
+            let row = &values[sum.value.index()];
+            for (column, &value) in row.iter().enumerate().take(times(sum.value, &sum.access)) {
                 let at = position(&sum.access, &outer, column);
                 let target = &mut buffers[sum.access.buffer.index()][at];
-                *target = sum
-                    .combine
-                    .combine(*target, values[sum.value.index()][column]);
+                *target = sum.combine.combine(*target, value);
             }
         }
     }

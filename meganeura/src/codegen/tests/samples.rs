@@ -150,6 +150,15 @@ pub(crate) fn samples() -> Vec<Sample> {
     ] {
         all.push(contract("product", &[], m, n, k, [false, false]));
     }
+    all.push(contract("large tiles", &[8], 384, 260, 20, [false, false]));
+    all.push(contract(
+        "large tiles, ragged",
+        &[16],
+        257,
+        131,
+        9,
+        [false, true],
+    ));
     for transposed in [[true, false], [false, true], [true, true]] {
         all.push(contract("transposed", &[2, 3], 9, 12, 10, transposed));
     }

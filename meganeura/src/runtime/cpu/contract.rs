@@ -1,6 +1,6 @@
 //! Contractions: operands made ready, the product, and what is done with it.
 
-use super::gemm::{self, GemmError, Matrix, Output, Problem, Target};
+use super::gemm::{self, GemmError, Matrix, Output, Problem, Target, Tile};
 use super::loops::{self, LoopProgram};
 use super::memory::Region;
 use super::pool::Pool;
@@ -9,6 +9,9 @@ use crate::ir::DType;
 use crate::schedule::kernel::{
     Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Store, ValueId,
 };
+
+/// Rows of a product shorter than this are better worked on several at a time.
+const TILE_COLUMNS: usize = 48;
 
 /// A matrix for each index of the batch.
 struct Place {
@@ -53,17 +56,26 @@ impl Place {
     }
 }
 
+/// What is done with a product.
+enum After {
+    /// It is stored as it is.
+    Store(Place),
+    /// Tiles of it are worked on as they come.
+    Tiles(LoopProgram),
+    /// It is stored in scratch memory and worked on from there.
+    Whole(Place, LoopProgram),
+}
+
 /// A contraction with its buffers.
 pub(super) struct ContractProgram {
     batch: Vec<usize>,
     size: [usize; 3],
     left: Place,
     right: Place,
-    product: Place,
     /// What computes the operands that are not in memory.
     before: Vec<LoopProgram>,
     /// What is done with the product.
-    after: Option<LoopProgram>,
+    after: After,
     /// Memory for operands and product.
     _scratch: Vec<super::memory::Memory>,
 }
@@ -96,24 +108,31 @@ impl ContractProgram {
         };
         let left = builder.operand(&kernel.left, kernel.m, kernel.k)?;
         let right = builder.operand(&kernel.right, kernel.k, kernel.n)?;
-        let (product, after) = match plain_store(&kernel.epilogue) {
-            Some(access) => (Place::new(access, buffers), None),
-            None => {
-                let (place, after) = builder.epilogue()?;
-                (place, Some(after))
+        let operands = [left.region, right.region];
+        let after = match plain_store(&kernel.epilogue) {
+            Some(access) => {
+                let place = Place::new(access, buffers);
+                if operands
+                    .iter()
+                    .any(|operand| operand.overlaps(place.region))
+                {
+                    return Err("the result overlaps an operand".to_owned());
+                }
+                After::Store(place)
             }
+            None => match builder.tile_epilogue(&operands) {
+                Some(after) => After::Tiles(after),
+                None => {
+                    let (place, after) = builder.epilogue()?;
+                    After::Whole(place, after)
+                }
+            },
         };
-        for operand in [&left, &right] {
-            if operand.region.overlaps(product.region) {
-                return Err("the result overlaps an operand".to_owned());
-            }
-        }
         Ok(Self {
             batch: kernel.batch.clone(),
             size: [kernel.m, kernel.n, kernel.k],
             left,
             right,
-            product,
             before: builder.before,
             after,
             _scratch: builder.scratch,
@@ -122,19 +141,23 @@ impl ContractProgram {
 
     /// Floats of scratch memory for each worker.
     pub(super) fn scratch_elements(&self) -> usize {
-        let loops = self.before.iter().chain(&self.after);
+        let loops = self.before.iter().chain(self.after.program());
         loops.map(LoopProgram::scratch_elements).max().unwrap_or(0)
     }
 
     /// Floats of memory shared by the workers.
     pub(super) fn shared_elements(&self) -> usize {
-        let loops = self.before.iter().chain(&self.after);
+        let loops = self.before.iter().chain(self.after.program());
         loops.map(LoopProgram::shared_elements).max().unwrap_or(0)
     }
 
     /// Gives the program its memory.
     pub(super) fn bind(&mut self, scratch: &[*mut f32], shared: *mut f32) {
-        for program in self.before.iter_mut().chain(&mut self.after) {
+        let after = match &mut self.after {
+            After::Store(_) => None,
+            After::Tiles(program) | After::Whole(_, program) => Some(program),
+        };
+        for program in self.before.iter_mut().chain(after) {
             program.bind(scratch, shared);
         }
     }
@@ -151,7 +174,7 @@ impl ContractProgram {
                 program.run(pool);
             }
             self.multiply(pool).map_err(|error| error.to_string())?;
-            if let Some(after) = &self.after {
+            if let After::Whole(_, after) = &self.after {
                 after.run(pool);
             }
         }
@@ -160,16 +183,39 @@ impl ContractProgram {
 
     unsafe fn multiply(&self, pool: &Pool) -> Result<(), GemmError> {
         // SAFETY: the caller's promise.
-        let (left, right, target) = unsafe {
-            (
-                self.left.matrix(),
-                self.right.matrix(),
-                self.product.target(),
-            )
-        };
+        let (left, right) = unsafe { (self.left.matrix(), self.right.matrix()) };
         let (left, right) = (gemm::Operand::Memory(left), gemm::Operand::Memory(right));
         let problem = Problem::new(&self.batch, self.size, left, right)?;
-        gemm::gemm(pool, &problem, Output::Store(target))
+        let rows = self.size[0];
+        match &self.after {
+            After::Store(place) | After::Whole(place, _) => {
+                // SAFETY: the caller's promise; the product overlaps no operand.
+                let target = unsafe { place.target() };
+                gemm::gemm(pool, &problem, Output::Store(target))
+            }
+            After::Tiles(program) => {
+                let work = |tile: Tile<'_>| {
+                    let first = tile.batch * rows;
+                    let rows = first + tile.rows.start..first + tile.rows.end;
+                    let product = tile.data.as_mut_ptr();
+                    // SAFETY: tiles have elements of their own, which are complete; the
+                    // results overlap no operand.
+                    unsafe {
+                        program.run_tile(tile.worker, rows, tile.columns, product, tile.stride);
+                    }
+                };
+                gemm::gemm(pool, &problem, Output::Tiles(&work))
+            }
+        }
+    }
+}
+
+impl After {
+    fn program(&self) -> Option<&LoopProgram> {
+        match self {
+            After::Store(_) => None,
+            After::Tiles(program) | After::Whole(_, program) => Some(program),
+        }
     }
 }
 
@@ -239,6 +285,26 @@ impl Builder<'_> {
         let program = loops::compile(&kernel, &self.buffers, self.set, self.workers);
         self.before.push(program);
         Ok(Place::new(&access, &self.buffers))
+    }
+
+    /// The epilogue on tiles, if it can work on them.
+    fn tile_epilogue(&self, operands: &[Region]) -> Option<LoopProgram> {
+        let kernel = self.kernel;
+        let body = &kernel.epilogue;
+        let overwrites = body.stores.iter().any(|store| {
+            let target = self.buffers[store.access.buffer.index()];
+            operands.iter().any(|operand| operand.overlaps(target))
+        });
+        if kernel.n < TILE_COLUMNS || overwrites || !body.accumulates.is_empty() {
+            return None;
+        }
+        let after = LoopKernel {
+            outer: kernel.batch.iter().copied().chain([kernel.m]).collect(),
+            columns: kernel.n,
+            body: body.clone(),
+        };
+        let after = loops::compile_epilogue(&after, &self.buffers, self.set, self.workers);
+        after.columns_apart().then_some(after)
     }
 
     /// The product in memory, and a loop kernel that takes it from there.

@@ -44,7 +44,7 @@ impl std::fmt::Debug for Program {
 
 /// A kernel ready to run.
 enum Ready {
-    Loop(LoopProgram),
+    Loop(Box<LoopProgram>),
     Contract(Box<ContractProgram>),
     Gather(GatherProgram),
     ScatterAdd(ScatterAddProgram),
@@ -117,7 +117,9 @@ impl CpuExecutor {
         bounds::check(kernel, regions).map_err(wrong)?;
         let workers = self.pool.threads();
         Ok(match &kernel.action {
-            Action::Loop(kernel) => Ready::Loop(loops::compile(kernel, regions, self.set, workers)),
+            Action::Loop(kernel) => {
+                Ready::Loop(Box::new(loops::compile(kernel, regions, self.set, workers)))
+            }
             Action::Contract(kernel) => {
                 let program = ContractProgram::new(kernel, regions, self.set, workers);
                 Ready::Contract(Box::new(program.map_err(wrong)?))

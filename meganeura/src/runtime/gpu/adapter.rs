@@ -174,25 +174,6 @@ impl Limits {
             offset_alignment: 256,
         }
     }
-
-    /// Spreads a number of workgroups over the axes of a dispatch. The product may exceed
-    /// the number asked for, so a shader must compare its index with the true count.
-    pub fn split_groups(&self, groups: u64) -> Result<[u32; 3], GpuError> {
-        let axis = u64::from(self.groups_per_axis);
-        if groups <= axis {
-            return Ok([groups as u32, 1, 1]);
-        }
-        if groups > axis * axis {
-            return Err(GpuError::TooLarge {
-                what: "a dispatch".to_owned(),
-                needed: groups,
-                allowed: axis * axis,
-                unit: "workgroups",
-            });
-        }
-        let rows = groups.div_ceil(axis);
-        Ok([groups.div_ceil(rows) as u32, rows as u32, 1])
-    }
 }
 
 #[cfg(test)]
@@ -237,17 +218,5 @@ mod tests {
                 .to_string()
                 .contains("reports no device")
         );
-    }
-
-    #[test]
-    fn splits_groups_within_the_limit_of_an_axis() {
-        let limits = Limits::of(&adapter("llvmpipe", true));
-        assert_eq!(limits.split_groups(65_535).unwrap(), [65_535, 1, 1]);
-        for groups in [65_536u64, 100_000, 65_535 * 3, 65_535 * 65_535] {
-            let [x, y, z] = limits.split_groups(groups).unwrap();
-            assert!(x <= 65_535 && y <= 65_535 && z == 1);
-            assert!(u64::from(x) * u64::from(y) >= groups);
-        }
-        assert!(limits.split_groups(65_535 * 65_535 + 1).is_err());
     }
 }

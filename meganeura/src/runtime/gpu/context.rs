@@ -6,7 +6,7 @@ use super::pipeline::Pipeline;
 use blade_graphics as blade;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// An opened GPU: the driver's context, its limits, and the pipelines compiled so far.
 pub struct Context {
@@ -42,7 +42,25 @@ impl Context {
         }
     }
 
+    /// A device is opened once for all that use it at the same time, so that they share
+    /// its pipelines.
     fn open(adapter: &Adapter) -> Result<Arc<Self>, GpuError> {
+        static OPEN: Mutex<Vec<Weak<Context>>> = Mutex::new(Vec::new());
+        let mut open = lock(&OPEN);
+        open.retain(|context| context.strong_count() > 0);
+        let mut alive = open.iter().filter_map(Weak::upgrade);
+        let same = |context: &Arc<Context>| {
+            context.adapter.device_id == adapter.device_id && !context.has_failed()
+        };
+        if let Some(context) = alive.find(same) {
+            return Ok(context);
+        }
+        let context = Self::open_anew(adapter)?;
+        open.push(Arc::downgrade(&context));
+        Ok(context)
+    }
+
+    fn open_anew(adapter: &Adapter) -> Result<Arc<Self>, GpuError> {
         let desc = blade::ContextDesc {
             device_id: Some(adapter.device_id),
             ..Default::default()

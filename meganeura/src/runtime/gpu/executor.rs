@@ -223,7 +223,7 @@ impl GpuExecutor {
             name: shader.name.clone(),
             pipeline,
             bindings: slots.map(|slot| places.binding(slot, scratch)).collect(),
-            arguments: [0; 16],
+            arguments: shader.arguments,
             groups: shader.groups,
         })
     }

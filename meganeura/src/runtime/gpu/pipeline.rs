@@ -3,6 +3,7 @@
 use super::buffer::Buffer;
 use super::context::{Context, lock};
 use super::error::GpuError;
+use super::hazard::Region;
 use blade_graphics as blade;
 use blade_graphics::ShaderBindable as _;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ const BINDING_NAMES: [&str; 24] = [
 /// The name of the uniform block in a shader.
 const ARGUMENTS_NAME: &str = "arguments";
 
-/// The uniform block of a dispatch: sixteen words, in WGSL
-/// `var<uniform> arguments: array<vec4<u32>, 4>;`.
-pub type Arguments = [u32; 16];
+/// The uniform block of a dispatch: 32 words, in WGSL
+/// `var<uniform> arguments: array<vec4<u32>, 8>;`.
+pub type Arguments = [u32; 32];
 
 /// The WGSL variable of the storage buffer with this index, `b0`, `b1` and so on.
 ///
@@ -40,6 +41,17 @@ pub struct Binding {
     pub bytes: u64,
     /// Whether it writes them.
     pub writes: bool,
+}
+
+impl Binding {
+    /// The bytes the shader may touch.
+    pub fn region(&self) -> Region {
+        Region {
+            space: Arc::as_ptr(&self.buffer) as usize,
+            start: self.offset,
+            end: self.offset + self.bytes,
+        }
+    }
 }
 
 /// A compiled shader. Pipelines live as long as their [`Context`].

@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use super::context::Context;
 use super::error::GpuError;
-use super::hazard::{self, Access, Region};
+use super::hazard::{self, Access};
 use super::pipeline::{Arguments, Binding, Bound, Pipeline};
 use blade_graphics as blade;
 use std::collections::VecDeque;
@@ -29,17 +29,22 @@ impl Dispatch {
     pub fn access(&self) -> Access {
         let mut access = Access::default();
         for binding in &self.bindings {
-            let region = Region {
-                space: Arc::as_ptr(&binding.buffer) as usize,
-                start: binding.offset,
-                end: binding.offset + binding.bytes,
-            };
             match binding.writes {
-                true => access.writes.push(region),
-                false => access.reads.push(region),
+                true => access.writes.push(binding.region()),
+                false => access.reads.push(binding.region()),
             }
         }
         access
+    }
+
+    /// Whether two bindings overlap and one of them is written: invocations would not see
+    /// each other's writes in any order, and compilers assume that they need not.
+    fn overlaps_itself(&self) -> bool {
+        self.bindings.iter().enumerate().any(|(index, a)| {
+            let others = self.bindings[..index].iter();
+            let mut overlapping = others.filter(|b| a.region().overlaps(&b.region()));
+            overlapping.any(|b| a.writes || b.writes)
+        })
     }
 
     fn check(&self, context: &Context) -> Result<(), GpuError> {
@@ -62,6 +67,9 @@ impl Dispatch {
                 "cannot start {:?} workgroups",
                 self.groups
             )));
+        }
+        if self.overlaps_itself() {
+            return Err(invalid("writes memory that it binds twice".to_owned()));
         }
         for binding in &self.bindings {
             if binding.bytes > limits.binding_bytes {

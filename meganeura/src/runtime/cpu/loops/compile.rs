@@ -3,7 +3,7 @@
 use super::super::memory::Region;
 use super::super::vector::{Form, InstructionSet, Kind, PairOp, lookup};
 use super::program::{
-    Code, NO_SLOT, Origin, Pending, Phase, Shape, Slot, Step, Sum, Tiling, Walk, Work,
+    Code, Fold, NO_SLOT, Origin, Pending, Phase, Shape, Slot, Step, Sum, Tiling, Walk, Work,
 };
 use super::registers;
 use super::schedule::{Consumer, Schedule};
@@ -15,22 +15,39 @@ use crate::schedule::kernel::{Access, Instruction, Level, ValueId};
 const CHUNK: usize = 1024;
 /// Rows up to this long are taken several at a time.
 const NARROW: usize = 128;
+/// Up to so many rows of at least so many columns are reduced by all threads together.
+const FEW: usize = 4;
+const LONG: usize = 64 * 1024;
 /// Elements in a tile of short rows.
 const TILE: usize = 1024;
 
-/// Compiles a simplified kernel whose accesses are known to stay inside their buffers.
-pub(super) fn compile(domain: &Domain, buffers: &[Region], set: InstructionSet) -> Code {
+/// How rows are best cut into tiles.
+pub(super) fn tiling(domain: &Domain) -> Tiling {
     let rows = domain.rows();
-    let narrow = domain.columns > 0 && domain.columns <= NARROW && rows > 1;
-    let tiling = if narrow {
+    if domain.columns > 0 && domain.columns <= NARROW && rows > 1 {
         Tiling::Narrow {
-            rows: (TILE / domain.columns).clamp(1, rows.max(1)),
+            rows: (TILE / domain.columns).clamp(1, rows),
         }
     } else {
-        Tiling::Wide { columns: CHUNK }
-    };
-    let multiple = !narrow && domain.columns > CHUNK;
-    let schedule = Schedule::new(domain, buffers, !narrow, multiple);
+        WIDE
+    }
+}
+
+/// One row at a time.
+pub(super) const WIDE: Tiling = Tiling::Wide { columns: CHUNK };
+
+/// Compiles a simplified kernel whose accesses are known to stay inside their buffers.
+pub(super) fn compile(
+    domain: &Domain,
+    buffers: &[Region],
+    set: InstructionSet,
+    tiling: Tiling,
+) -> Code {
+    let rows = domain.rows();
+    let wide = tiling == WIDE;
+    let staged = wide && rows <= FEW && domain.columns >= LONG && domain.reduces();
+    let multiple = wide && domain.columns > CHUNK;
+    let schedule = Schedule::new(domain, buffers, wide, multiple, staged);
     let code = Code {
         outer: domain.outer.clone(),
         rows,
@@ -43,6 +60,9 @@ pub(super) fn compile(domain: &Domain, buffers: &[Region], set: InstructionSet) 
         sums: Vec::new(),
         constants: Vec::new(),
         cells: Vec::new(),
+        folds: Vec::new(),
+        staged: staged && !schedule.rows_stay_whole,
+        product: NO_SLOT,
         scratch: 0,
         rows_stay_whole: schedule.rows_stay_whole,
     };
@@ -130,12 +150,20 @@ impl Compiler<'_> {
         let walk = self.code.walks.len();
         let slot = self.slot(Origin::Walk(walk));
         let base = self.buffers[access.buffer.index()].base;
+        let base = base.wrapping_add(access.offset);
+        let same = |other: &Walk| other.base == base && other.strides == access.strides;
+        let known = self.code.walks.iter().any(same);
+        let pitch = match pitch(&self.domain.outer, &access.strides) {
+            Some(0) if self.code.rows > 1 => None,
+            pitch => pitch,
+        };
         self.code.walks.push(Walk {
             slot,
-            base: base.wrapping_add(access.offset),
+            base,
             strides: access.strides.clone(),
             column_stride: access.column_stride,
             listed,
+            ahead: pitch.filter(|_| access.column_stride == 1 && self.wide() && !known),
         });
         walk
     }
@@ -345,6 +373,12 @@ impl Compiler<'_> {
                 slot
             }
             Instruction::Scalar(op, operands) => self.full_scalar(value, *op, operands),
+            Instruction::Accumulator => {
+                if self.code.product == NO_SLOT {
+                    self.code.product = self.slot(Origin::Null);
+                }
+                self.code.product
+            }
             _ => return,
         };
         self.places[value] = Some(Place {
@@ -506,8 +540,13 @@ impl Compiler<'_> {
 
     fn fold(&mut self, reduction: usize, combine: Combine, value: usize) {
         if self.wide() {
-            let (slot, _) = self.cell(f64::from(combine.identity()));
+            let (slot, cell) = self.cell(f64::from(combine.identity()));
             self.cells[reduction] = slot;
+            self.code.folds.push(Fold {
+                cell,
+                phase: self.phase,
+                combine,
+            });
             let (form, from) = self.fold_of(combine, value);
             self.vector(Level::Full, form, slot, from);
         } else {

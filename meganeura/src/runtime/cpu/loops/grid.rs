@@ -57,7 +57,9 @@ impl Grid {
             .iter()
             .any(|sum| matches!(sum.pending, Pending::Cell(_)));
         let group = rows_of_one_address(code);
-        if columns_apart && !code.sums.is_empty() && !cells && grid.chunks >= tasks.min(8) {
+        if code.staged {
+            grid.column_tasks = tasks.min(grid.chunks).max(1);
+        } else if columns_apart && !code.sums.is_empty() && !cells && grid.chunks >= tasks.min(8) {
             grid.column_tasks = tasks.min(grid.chunks);
         } else if wide && !code.sums.is_empty() && code.rows / group >= tasks.min(16) {
             grid.unit = group;

@@ -7,6 +7,7 @@ mod registers;
 mod run;
 mod schedule;
 mod simplify;
+mod stages;
 
 use super::memory::Region;
 use super::vector::InstructionSet;
@@ -23,6 +24,19 @@ pub(super) fn compile(
     workers: usize,
 ) -> LoopProgram {
     let domain = simplify::simplify(kernel);
-    let code = compile::compile(&domain, buffers, set);
+    let tiling = compile::tiling(&domain);
+    let code = compile::compile(&domain, buffers, set, tiling);
+    LoopProgram::new(code, workers)
+}
+
+/// Makes an epilogue without accumulates ready to run on tiles of a product.
+pub(super) fn compile_epilogue(
+    kernel: &LoopKernel,
+    buffers: &[Region],
+    set: InstructionSet,
+    workers: usize,
+) -> LoopProgram {
+    let domain = simplify::simplify_rows(kernel);
+    let code = compile::compile(&domain, buffers, set, compile::WIDE);
     LoopProgram::new(code, workers)
 }

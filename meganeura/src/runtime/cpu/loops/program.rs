@@ -114,6 +114,8 @@ pub(super) struct Walk {
     pub(super) column_stride: usize,
     /// Whether the address of every row of a tile is listed.
     pub(super) listed: bool,
+    /// Elements to the next row where rows are dense and differ: worth fetching ahead.
+    pub(super) ahead: Option<usize>,
 }
 
 /// An accumulate.
@@ -143,6 +145,15 @@ pub(super) enum Pending {
     Cell(usize),
 }
 
+/// A reduction of a single row into a double.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fold {
+    pub(super) cell: usize,
+    /// When it happens.
+    pub(super) phase: usize,
+    pub(super) combine: Combine,
+}
+
 /// How the domain is cut into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tiling {
@@ -168,6 +179,13 @@ pub(super) struct Code {
     pub(super) constants: Vec<f32>,
     /// The value each double starts from.
     pub(super) cells: Vec<f64>,
+    /// The reductions of single rows.
+    pub(super) folds: Vec<Fold>,
+    /// Whether the columns of a row are shared among tasks in every phase, since there are
+    /// few rows, but long ones.
+    pub(super) staged: bool,
+    /// What points to the product of a contraction.
+    pub(super) product: Slot,
     /// Floats of scratch memory that a worker needs.
     pub(super) scratch: usize,
     /// Whether a row store may be read as a row load by other columns of the row.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::pool::Pool;
 use super::super::vector::{VectorFn, combine};
-use super::grid::Grid;
+use super::grid::{Grid, share};
 use super::program::{Code, Origin, Pending, Phase, Shape, Slot, Step, Sum, Tiling, Work};
 use crate::ir::Combine;
 
@@ -14,15 +14,24 @@ const BLOCK: usize = 64;
 
 /// A compiled kernel with room to run in.
 pub(in super::super) struct LoopProgram {
-    code: Code,
-    grid: Grid,
+    pub(super) code: Code,
+    pub(super) grid: Grid,
     /// One for each worker.
-    frames: Vec<Frame>,
+    pub(super) frames: Vec<Frame>,
     partials: *mut f32,
+    pub(super) stages: UnsafeCell<Stages>,
+}
+
+/// Reductions of a row whose columns are shared among tasks.
+pub(super) struct Stages {
+    /// For each task and double, its part.
+    pub(super) parts: Vec<f64>,
+    /// All parts of each double.
+    pub(super) whole: Vec<f64>,
 }
 
 /// What a worker has for itself.
-struct Frame(UnsafeCell<State>);
+pub(super) struct Frame(pub(super) UnsafeCell<State>);
 
 // SAFETY: no two tasks run with one worker index at a time, and a task uses only the frame
 // of its worker. The pointers are plain addresses.
@@ -30,11 +39,11 @@ unsafe impl Sync for LoopProgram {}
 // SAFETY: as above.
 unsafe impl Send for LoopProgram {}
 
-struct State {
+pub(super) struct State {
     /// What the slots point to.
     table: Vec<*mut f32>,
     scratch: *mut f32,
-    cells: Vec<f64>,
+    pub(super) cells: Vec<f64>,
     /// The row's index along each outer axis.
     index: Vec<usize>,
     /// Each walk at the start of the row.
@@ -55,11 +64,11 @@ struct PendingState {
 
 /// The tile that steps work on.
 #[derive(Clone, Copy)]
-struct Tile {
+pub(super) struct Tile {
     rows: usize,
     /// Of each row.
-    columns: usize,
-    first_column: usize,
+    pub(super) columns: usize,
+    pub(super) first_column: usize,
     /// The columns of the task.
     range: (usize, usize),
 }
@@ -86,8 +95,18 @@ impl LoopProgram {
                 code.sums.len()
             ],
         };
+        let grid = Grid::new(&code);
+        let parts = if code.staged {
+            grid.tasks() * code.cells.len()
+        } else {
+            0
+        };
         Self {
-            grid: Grid::new(&code),
+            stages: UnsafeCell::new(Stages {
+                parts: vec![0.0; parts],
+                whole: code.cells.clone(),
+            }),
+            grid,
             frames: (0..workers)
                 .map(|_| Frame(UnsafeCell::new(state())))
                 .collect(),
@@ -139,7 +158,11 @@ impl LoopProgram {
         unsafe {
             self.clear();
             let tasks = self.grid.tasks();
-            pool.run(tasks, |task, worker| self.task(task, worker));
+            if self.code.staged {
+                self.run_stages(pool);
+            } else {
+                pool.run(tasks, |task, worker| self.task(task, worker));
+            }
             self.merge();
         }
     }
@@ -217,7 +240,53 @@ impl LoopProgram {
         }
     }
 
-    fn column_range(&self, chunks: &Range<usize>) -> (usize, usize) {
+    /// Whether the columns of a row may be worked on apart from each other.
+    pub(in super::super) fn columns_apart(&self) -> bool {
+        !self.code.reduces() && !self.code.rows_stay_whole && self.code.sums.is_empty()
+    }
+
+    /// Runs an epilogue on a tile of the product: some rows and columns, the first of its
+    /// rows at `product`, the next `stride` floats further.
+    ///
+    /// # Safety
+    /// As for `run`, but that other workers may run the same on other tiles; the tile is
+    /// there, and the columns are apart.
+    pub(in super::super) unsafe fn run_tile(
+        &self,
+        worker: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        product: *mut f32,
+        stride: usize,
+    ) {
+        let Tiling::Wide { columns: width } = self.code.tiling else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let state = &mut *self.frames[worker].0.get();
+            for (number, row) in rows.enumerate() {
+                let product = product.add(number * stride);
+                let mut tile = self.enter_row(state, row, (columns.start, columns.end));
+                for phase in &self.code.phases {
+                    self.execute(state, &phase.row, &tile, 1);
+                    for first in columns.clone().step_by(width) {
+                        tile.first_column = first;
+                        tile.columns = width.min(columns.end - first);
+                        self.move_to(state, first);
+                        state.table[usize::from(self.code.product)] =
+                            product.add(first - columns.start);
+                        self.execute(state, &phase.column, &tile, tile.columns);
+                    }
+                }
+                if columns.start == 0 {
+                    self.execute(state, &self.code.last, &tile, 1);
+                }
+            }
+        }
+    }
+
+    pub(super) fn column_range(&self, chunks: &Range<usize>) -> (usize, usize) {
         match self.code.tiling {
             Tiling::Wide { columns } => (
                 chunks.start * columns,
@@ -227,7 +296,7 @@ impl LoopProgram {
         }
     }
 
-    unsafe fn begin_sums(&self, state: &mut State, task: usize, range: (usize, usize)) {
+    pub(super) unsafe fn begin_sums(&self, state: &mut State, task: usize, range: (usize, usize)) {
         for (index, sum) in self.code.sums.iter().enumerate() {
             let target = match self.grid.partials[index] {
                 None => sum.output,
@@ -256,6 +325,21 @@ impl LoopProgram {
         }
     }
 
+    /// Points everything at the start of a row.
+    pub(super) fn enter_row(&self, state: &mut State, row: usize, range: (usize, usize)) -> Tile {
+        unflatten(&self.code.outer, row, &mut state.index);
+        for (walk, start) in self.code.walks.iter().zip(&mut state.starts) {
+            *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
+            state.table[usize::from(walk.slot)] = *start;
+        }
+        Tile {
+            rows: 1,
+            columns: 0,
+            first_column: 0,
+            range,
+        }
+    }
+
     /// All phases of one row.
     unsafe fn row(
         &self,
@@ -266,26 +350,11 @@ impl LoopProgram {
         range: (usize, usize),
     ) {
         let code = &self.code;
-        unflatten(&code.outer, row, &mut state.index);
-        for (walk, start) in code.walks.iter().zip(&mut state.starts) {
-            let steps = state.index.iter().zip(&walk.strides);
-            let offset: usize = steps.map(|(i, stride)| i * stride).sum();
-            *start = walk.base.wrapping_add(offset);
-            state.table[usize::from(walk.slot)] = *start;
-        }
-        let mut tile = Tile {
-            rows: 1,
-            columns: 0,
-            first_column: 0,
-            range,
-        };
+        let mut tile = self.enter_row(state, row, range);
         // SAFETY: the caller's promise.
         unsafe {
-            for index in 0..code.sums.len() {
-                let address = address(&code.sums[index].strides, &state.index);
-                self.advance(state, index, address, range);
-            }
-            for phase in &code.phases {
+            self.advance_sums(state, range);
+            for (number, phase) in code.phases.iter().enumerate() {
                 self.execute(state, &phase.row, &tile, 1);
                 if phase.column.is_empty() {
                     continue;
@@ -295,6 +364,8 @@ impl LoopProgram {
                     tile.columns = width.min(code.columns - tile.first_column);
                     if code.chunks() > 1 {
                         self.move_to(state, tile.first_column);
+                    } else {
+                        self.fetch_next_row(state, number);
                     }
                     self.execute(state, &phase.column, &tile, tile.columns);
                 }
@@ -305,8 +376,19 @@ impl LoopProgram {
         }
     }
 
+    /// Fetches what the next row will read and write, an equal share in every phase. Rows
+    /// are too short for the hardware to notice that they follow each other.
+    fn fetch_next_row(&self, state: &State, phase: usize) {
+        let part = share(self.code.columns, self.code.phases.len(), phase);
+        for (walk, start) in self.code.walks.iter().zip(&state.starts) {
+            if let Some(ahead) = walk.ahead {
+                fetch(start.wrapping_add(ahead + part.start), part.len());
+            }
+        }
+    }
+
     /// Moves everything that follows the columns.
-    fn move_to(&self, state: &mut State, column: usize) {
+    pub(super) fn move_to(&self, state: &mut State, column: usize) {
         for (walk, start) in self.code.walks.iter().zip(&state.starts) {
             state.table[usize::from(walk.slot)] = start.wrapping_add(column * walk.column_stride);
         }
@@ -355,7 +437,13 @@ impl LoopProgram {
     }
 
     /// Runs steps over `count` elements.
-    unsafe fn execute(&self, state: &mut State, steps: &[Step], tile: &Tile, count: usize) {
+    pub(super) unsafe fn execute(
+        &self,
+        state: &mut State,
+        steps: &[Step],
+        tile: &Tile,
+        count: usize,
+    ) {
         for step in steps {
             let at = |slot: Slot| state.table[usize::from(slot)];
             let (to, [a, b, c]) = (at(step.to), step.from.map(at));
@@ -386,10 +474,9 @@ impl LoopProgram {
                 } => scatter(to, a, count, stride, convert, splat),
                 Work::Columns => {
                     for row in 0..tile.rows {
-                        for column in 0..tile.columns {
-                            let index = (tile.first_column + column) as f32;
-                            to.add(row * tile.columns + column).write(index);
-                        }
+                        let to = to.add(row * tile.columns);
+                        let to = std::slice::from_raw_parts_mut(to, tile.columns);
+                        count_from(tile.first_column, to);
                     }
                 }
                 Work::OuterIndex(axis) => self.outer_index(state, to, axis, tile.rows),
@@ -404,7 +491,15 @@ impl LoopProgram {
                     }
                 }
                 Work::FoldRows(how, fold) => {
-                    for row in 0..tile.rows {
+                    let mut row = 0;
+                    if tile.columns < ROW {
+                        while row + ROWS <= tile.rows {
+                            let from = a.add(row * tile.columns);
+                            fold_rows(how, from, tile.columns, to.add(row));
+                            row += ROWS;
+                        }
+                    }
+                    for row in row..tile.rows {
                         let from = a.add(row * tile.columns);
                         to.add(row).write(fold_one(how, fold, from, tile.columns));
                     }
@@ -514,6 +609,15 @@ impl LoopProgram {
         }
     }
 
+    /// Readies all pending sums for the row just entered.
+    pub(super) unsafe fn advance_sums(&self, state: &mut State, range: (usize, usize)) {
+        for index in 0..self.code.sums.len() {
+            let address = address(&self.code.sums[index].strides, &state.index);
+            // SAFETY: the caller's promise.
+            unsafe { self.advance(state, index, address, range) };
+        }
+    }
+
     /// Readies the pending sum for one more row, whose result is at `address`.
     unsafe fn advance(
         &self,
@@ -535,7 +639,7 @@ impl LoopProgram {
     }
 
     /// Adds the pending sum to its result.
-    unsafe fn flush(&self, state: &mut State, index: usize, range: (usize, usize)) {
+    pub(super) unsafe fn flush(&self, state: &mut State, index: usize, range: (usize, usize)) {
         let sum = &self.code.sums[index];
         let pending = &mut state.pending[index];
         if pending.rows == 0 {
@@ -652,6 +756,65 @@ fn unflatten(dims: &[usize], mut row: usize, index: &mut [usize]) {
 unsafe fn fill(to: *mut f32, count: usize, value: f32) {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);
+}
+
+/// Asks for memory that is needed soon.
+fn fetch(from: *const f32, count: usize) {
+    /// Floats of a cache line.
+    const LINE: usize = 16;
+    for line in (0..count).step_by(LINE) {
+        let from = from.wrapping_add(line);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint; it reads nothing that the program could notice.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(from.cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = from;
+    }
+}
+
+/// Whole numbers in a row.
+fn count_from(first: usize, to: &mut [f32]) {
+    match i32::try_from(first + to.len()) {
+        // Converting these is a vector instruction everywhere.
+        Ok(end) => {
+            let numbers = first as i32..end;
+            to.iter_mut()
+                .zip(numbers)
+                .for_each(|(to, number)| *to = number as f32);
+        }
+        Err(_) => {
+            let numbers = first..;
+            to.iter_mut()
+                .zip(numbers)
+                .for_each(|(to, number)| *to = number as f32);
+        }
+    }
+}
+
+/// Rows shorter than this are folded side by side.
+const ROW: usize = 32;
+/// How many at a time.
+const ROWS: usize = 16;
+
+/// [`ROWS`] short rows, each in one number.
+unsafe fn fold_rows(how: Combine, from: *const f32, columns: usize, to: *mut f32) {
+    let mut totals = [how.identity(); ROWS];
+    for column in 0..columns {
+        for (row, total) in totals.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let value = unsafe { from.add(row * columns + column).read() };
+            *total = match how {
+                Combine::Sum => *total + value,
+                Combine::Maximum if *total > value || total.is_nan() => *total,
+                Combine::Maximum => value,
+            };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<[f32; ROWS]>().write_unaligned(totals) };
 }
 
 unsafe fn fold_one(how: Combine, fold: VectorFn, from: *const f32, count: usize) -> f32 {

@@ -47,8 +47,14 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// Plans a program. `wide` is the tiling by single rows; with `multiple` a row has more
-    /// than one piece.
-    pub(super) fn new(domain: &Domain, buffers: &[Region], wide: bool, multiple: bool) -> Self {
+    /// than one piece; if it is `staged`, other tasks may have them in another phase.
+    pub(super) fn new(
+        domain: &Domain,
+        buffers: &[Region],
+        wide: bool,
+        multiple: bool,
+        staged: bool,
+    ) -> Self {
         let count = domain.program.instructions.len();
         let stages = domain.program.stages();
         let mut schedule = Schedule {
@@ -70,7 +76,7 @@ impl Schedule {
         schedule.phases = last.unwrap_or(0) + 1;
         schedule.delay_stores(domain, buffers);
         let phase = schedule.full_phases(domain);
-        schedule.recompute = multiple && schedule.kept(domain, &phase) > KEPT;
+        schedule.recompute = staged || (multiple && schedule.kept(domain, &phase) > KEPT);
         schedule.computed = if schedule.recompute {
             schedule.closures(domain)
         } else {

@@ -17,21 +17,18 @@ pub(super) struct Domain {
     pub(super) each_column: Vec<bool>,
 }
 
+/// Simplifies a kernel whose rows and columns keep their numbers.
+pub(super) fn simplify_rows(kernel: &LoopKernel) -> Domain {
+    let mut domain = Domain::new(kernel);
+    domain.drop_unit_axes();
+    domain.merge_outer_axes();
+    domain
+}
+
 /// Simplifies a kernel.
 pub(super) fn simplify(kernel: &LoopKernel) -> Domain {
-    let levels = kernel.body.program.levels();
-    let each_column = |sum: &Accumulate| {
-        sum.access.column_stride != 0 || levels[sum.value.index()] == Level::Full
-    };
-    let mut domain = Domain {
-        outer: kernel.outer.clone(),
-        columns: kernel.columns,
-        program: kernel.body.program.clone(),
-        stores: kernel.body.stores.clone(),
-        each_column: kernel.body.accumulates.iter().map(each_column).collect(),
-        accumulates: kernel.body.accumulates.clone(),
-    };
-    domain.simplify_reductions(&levels);
+    let mut domain = Domain::new(kernel);
+    domain.simplify_reductions();
     domain.drop_unit_axes();
     domain.move_kept_axes_first();
     domain.merge_outer_axes();
@@ -44,6 +41,21 @@ pub(super) fn simplify(kernel: &LoopKernel) -> Domain {
 }
 
 impl Domain {
+    fn new(kernel: &LoopKernel) -> Self {
+        let levels = kernel.body.program.levels();
+        let each_column = |sum: &Accumulate| {
+            sum.access.column_stride != 0 || levels[sum.value.index()] == Level::Full
+        };
+        Domain {
+            outer: kernel.outer.clone(),
+            columns: kernel.columns,
+            program: kernel.body.program.clone(),
+            stores: kernel.body.stores.clone(),
+            each_column: kernel.body.accumulates.iter().map(each_column).collect(),
+            accumulates: kernel.body.accumulates.clone(),
+        }
+    }
+
     /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         self.outer.iter().product()
@@ -89,7 +101,7 @@ impl Domain {
     }
 
     /// Reductions of no column, of one, and of the same number in every column.
-    fn simplify_reductions(&mut self, levels: &[Level]) {
+    fn simplify_reductions(&mut self) {
         let columns = self.columns;
         let mut program = Program::default();
         let mut moved: Vec<ValueId> = Vec::new();
@@ -125,7 +137,6 @@ impl Domain {
             };
             moved.push(value);
         }
-        debug_assert_eq!(levels.len(), moved.len());
         self.program = program;
         for store in &mut self.stores {
             store.value = moved[store.value.index()];

@@ -320,3 +320,33 @@ fn every_scattered_row_counts() {
         assert_eq!(run(&action, &buffers).get(output), expected);
     }
 }
+
+#[test]
+fn few_long_rows_are_shared_among_threads() {
+    for (rows, columns) in [(1, 70_000), (3, 66_001)] {
+        let mut buffers = Buffers::default();
+        let values: Vec<f32> = (0..rows * columns)
+            .map(|i| (i % 89) as f32 / 40.0)
+            .collect();
+        let input = buffers.floats(&values);
+        let output = buffers.empty(rows * columns);
+        let sums = [buffers.empty(columns), buffers.empty(1), buffers.empty(1)];
+        let program = softmax(&[rows], columns, input);
+        let Action::Loop(mut kernel) = stored(&[rows], columns, program, output) else {
+            return;
+        };
+        // The result over rows, over everything, and the row sums over rows.
+        let strides = [(5, 1), (5, 0), (4, 0)];
+        for (&buffer, (value, column_stride)) in sums.iter().zip(strides) {
+            kernel.body.accumulates.push(Accumulate {
+                combine: Combine::Sum,
+                value: ValueId(value),
+                access: access(buffer, &[0], column_stride),
+            });
+        }
+        let action = Action::Loop(kernel);
+        let two = check(&action, &buffers);
+        let one = run_with(&action, &buffers, 1, InstructionSet::detect()).expect("sound");
+        assert!(one == two, "other results with two threads");
+    }
+}

@@ -64,11 +64,13 @@ fn check(kernel: ContractKernel, buffers: &Buffers) {
     assert!(one == two, "other results with two threads");
 }
 
-const SIZES: [[usize; 3]; 6] = [
+const SIZES: [[usize; 3]; 8] = [
     [1, 1, 1],
     [3, 5, 7],
     [16, 33, 9],
     [70, 20, 3],
+    [33, 130, 20],
+    [5, 1100, 3],
     [5, 0, 4],
     [4, 6, 0],
 ];

@@ -273,18 +273,20 @@ fn run_body(
         let values = row(&body.program, buffers, &index, columns, &at);
         for store in &body.stores {
             let of_row = store.access.column_stride == 0;
-            for column in 0..if of_row { 1 } else { columns } {
+            let count = if of_row { 1 } else { columns };
+            let row = values[store.value.index()].iter().take(count);
+            for (column, &value) in row.enumerate() {
                 let to = address(&store.access, &index, column);
-                results[store.access.buffer.index()][to] =
-                    Some(values[store.value.index()][column]);
+                results[store.access.buffer.index()][to] = Some(value);
             }
         }
         for (sums, sum) in sums.iter_mut().zip(&body.accumulates) {
             let once = sum.access.column_stride == 0
                 && levels[sum.value.index()] == crate::schedule::kernel::Level::Row;
-            for column in 0..if once { 1 } else { columns } {
+            let count = if once { 1 } else { columns };
+            let row = values[sum.value.index()].iter().take(count);
+            for (column, &value) in row.enumerate() {
                 let to = address(&sum.access, &index, column);
-                let value = values[sum.value.index()][column];
                 sums.entry(to).or_default().push(value);
             }
         }

@@ -244,7 +244,7 @@ pub(super) fn kernel(seed: u64) -> (LoopKernel, Buffers) {
 
 #[test]
 fn random_programs_agree_with_the_interpreter() {
-    for seed in 0..3000 {
+    for seed in 0..2000 {
         let (kernel, buffers) = kernel(seed);
         let set = {
             let sets = InstructionSet::available();
@@ -266,7 +266,7 @@ fn random_programs_agree_with_the_interpreter() {
 #[test]
 fn random_programs_can_work_in_place() {
     let mut tried = 0;
-    for seed in 0..6000 {
+    for seed in 0..5000 {
         let (mut kernel, mut buffers) = kernel(seed);
         // A dense store of a value goes back to where an equal load came from.
         let loads: Vec<Access> = kernel.body.program.loads().cloned().collect();

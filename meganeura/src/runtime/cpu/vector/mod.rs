@@ -11,6 +11,8 @@ mod avx512;
 mod lanes;
 mod math;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 pub(super) use steps::{Form, Kind, PairOp, VectorFn, combine, lookup};
 

@@ -327,19 +327,15 @@ unsafe fn fold<L: Lanes, K: Folding, F: Function, A: Source, B: Source>(
 
 /// Sixteen numbers in one, by halves.
 #[inline(always)]
-fn halve(how: Combine, mut lanes: [f32; 16]) -> f64 {
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            lanes[i] = match how {
-                Combine::Sum => lanes[i] + lanes[i + half],
-                Combine::Maximum => {
-                    let (a, b) = (lanes[i], lanes[i + half]);
-                    if a > b || a.is_nan() { a } else { b }
-                }
-            };
-        }
-    }
-    f64::from(lanes[0])
+fn halve(how: Combine, lanes: [f32; 16]) -> f64 {
+    let join = |a: f32, b: f32| match how {
+        Combine::Sum => a + b,
+        Combine::Maximum if a > b || a.is_nan() => a,
+        Combine::Maximum => b,
+    };
+    let eight: [f32; 8] = std::array::from_fn(|i| join(lanes[i], lanes[i + 8]));
+    let four: [f32; 4] = std::array::from_fn(|i| join(eight[i], eight[i + 4]));
+    f64::from(join(join(four[0], four[2]), join(four[1], four[3])))
 }
 
 /// Two partial results in one.

@@ -24,13 +24,13 @@ pub(crate) fn context(test: &str) -> Option<Arc<Context>> {
 const SCALE: &str = "
 var<storage, read> b0: array<f32>;
 var<storage, read_write> b1: array<f32>;
-var<uniform> arguments: array<vec4<u32>, 4>;
+var<uniform> arguments: array<vec4<u32>, 8>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let i = id.x;
     if i < arguments[0].x {
-        b1[i] = b0[i] * f32(arguments[0].y) + f32(arguments[3].w);
+        b1[i] = b0[i] * f32(arguments[0].y) + f32(arguments[7].w);
     }
 }
 ";
@@ -42,10 +42,10 @@ fn scale(context: &Context, from: &Arc<Buffer>, to: &Arc<Buffer>, count: u32) ->
         bytes: u64::from(count) * 4,
         writes,
     };
-    let mut arguments = [0; 16];
+    let mut arguments = [0; 32];
     arguments[0] = count;
     arguments[1] = 2;
-    arguments[15] = 1;
+    arguments[31] = 1;
     Dispatch {
         name: "scale".to_owned(),
         pipeline: context.pipeline("scale", SCALE, 2).unwrap(),
@@ -87,7 +87,11 @@ fn dispatches_of_one_pass_see_each_other() {
         let expected = input.iter().map(|x| 8.0 * x + 7.0).collect::<Vec<_>>();
         assert_eq!(floats(&mut queue, &b, count as usize), expected);
     }
-    assert_eq!(context.pipeline_count(), 1);
+    let compile = || context.pipeline("scale", SCALE, 2).unwrap();
+    assert!(
+        Arc::ptr_eq(&compile(), &compile()),
+        "the same text is compiled once"
+    );
 }
 
 #[test]
@@ -120,14 +124,24 @@ fn mistakes_come_back_as_errors() {
     let small = Arc::new(Buffer::device(&context, "small", 64).unwrap());
     let mut queue = Queue::new(&context).unwrap();
     assert!(queue.write(&small, 32, &[0; 64]).is_err());
-    let past_the_end = scale(&context, &small, &small, 100);
-    assert!(Program::new(&context, vec![past_the_end]).is_err());
-    let mut too_many = scale(&context, &small, &small, 16);
+    let a = Arc::new(Buffer::device(&context, "a", 64).unwrap());
+    let refused = |dispatch: Dispatch, why: &str| {
+        let error = Program::new(&context, vec![dispatch]).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    refused(scale(&context, &small, &a, 100), "past the end");
+    refused(scale(&context, &small, &small, 16), "binds twice");
+    let mut misaligned = scale(&context, &small, &a, 4);
+    misaligned.bindings[0].offset = 16;
+    refused(misaligned, "offset 16");
+    let mut incomplete = scale(&context, &small, &a, 4);
+    incomplete.bindings.pop();
+    refused(incomplete, "binds 1 buffers");
+    let mut too_many = scale(&context, &small, &a, 16);
     too_many.groups = [70_000, 1, 1];
-    assert!(Program::new(&context, vec![too_many]).is_err());
+    refused(too_many, "workgroups");
 
     // Errors leave the device usable.
-    let a = Arc::new(Buffer::device(&context, "a", 64).unwrap());
     let program = Program::new(&context, vec![scale(&context, &small, &a, 16)]).unwrap();
     queue.run(&program).unwrap();
     context.wait().unwrap();
@@ -136,4 +150,13 @@ fn mistakes_come_back_as_errors() {
 #[test]
 fn an_unknown_device_id_is_an_error() {
     assert!(Context::with_device_id(0xdead_beef).is_err());
+}
+
+#[test]
+fn a_device_is_opened_once_for_all_who_use_it() {
+    let Some(context) = context("a_device_is_opened_once_for_all_who_use_it") else {
+        return;
+    };
+    let again = Context::with_device_id(context.adapter().device_id).unwrap();
+    assert!(Arc::ptr_eq(&context, &again));
 }

@@ -1,6 +1,6 @@
 //! Our contraction engine beside the crate `gemm` and the measured peak of the hardware.
 //!
-//! `cargo bench -p meganeura --bench gemm -- [--threads N] [FILTER]…` measures both in turn
+//! `cargo bench -p meganeura-benches --bench gemm -- [--threads N] [FILTER]…` measures both in turn
 //! on the same operands, the fastest of many rounds each (other programs only ever add time),
 //! on the shapes that training spends its time in. A row says: GFLOP/s of ours, per cent of
 //! the peak, GFLOP/s of `gemm`, and how many times as fast ours is.

@@ -1,0 +1,1 @@
+//! Benchmarks; see the files beside this one and `cargo bench -p meganeura-benches`.

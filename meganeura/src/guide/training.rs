@@ -1,0 +1,88 @@
+//! # Training
+//!
+//! A [`Trainer`](crate::train::Trainer) takes a model, a loss, an optimizer and a device:
+//!
+//! ```
+//! use meganeura::data::{Dataset, Field};
+//! use meganeura::prelude::*;
+//!
+//! #[derive(Model)]
+//! #[model(input(x: [batch, 2]), output = [batch, 2])]
+//! struct Quadrant {
+//!     #[layer(out = 16)]
+//!     hidden: (Linear, Tanh),
+//!     #[layer(out = 2)]
+//!     scores: Linear,
+//! }
+//!
+//! // Points on a circle; the class says whether both coordinates have one sign.
+//! let angle = |i: usize| i as f32 * 0.1;
+//! let points = (0..200).flat_map(|i| [angle(i).cos(), angle(i).sin()]).collect::<Vec<f32>>();
+//! let classes = (0..200).map(|i| u32::from(angle(i).cos() * angle(i).sin() > 0.0)).collect::<Vec<u32>>();
+//! let data = Dataset::new([Field::new("x", [2], points), Field::new("class", [], classes)])?;
+//! let (train, test) = data.split(0.25, 7)?;
+//!
+//! let loss = Loss::cross_entropy("class");
+//! let mut trainer = Trainer::new(Quadrant::new(), loss, AdamW::new(0.02), &Device::cpu(), 7)?;
+//! let history = trainer.fit(&train, &Fit::epochs(60).batch(16).quiet())?;
+//! assert!(history.epochs[59].loss < 0.2 * history.epochs[0].loss);
+//! assert!(trainer.evaluate(&test, 50)?.accuracy.unwrap() > 0.9);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Fields of the data set are named after the model's inputs; what the loss needs is a field,
+//! too. The last, smaller batch of an epoch is used like the others. The same seed gives the
+//! same first values and the same order of batches on every device, and the CPU gives the
+//! same numbers for any number of threads.
+//!
+//! ## Optimizers
+//!
+//! [`Sgd`](crate::train::Sgd) and [`AdamW`](crate::train::AdamW) add their updates to the graph
+//! of the step, so that a weight's gradient, its moments and its new value are one kernel.
+//! Their fields are public: `AdamW { weight_decay: 0.1, ..AdamW::new(1e-3) }`. The learning
+//! rate may change between steps:
+//!
+//! ```
+//! # use meganeura::prelude::*;
+//! # #[derive(Model)]
+//! # #[model(input(x: [batch, 2]), output = [batch, 2])]
+//! # struct Small { #[layer(out = 2)] scores: Linear }
+//! # let loss = Loss::mean_squared_error("target");
+//! # let mut trainer = Trainer::new(Small::new(), loss, Sgd::new(0.1), &Device::cpu(), 0)?;
+//! trainer.optimizer().set_learning_rate(0.01);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## A loss of your own
+//!
+//! ```
+//! use meganeura::prelude::*;
+//!
+//! // The mean of |output − target|.
+//! let loss = Loss::custom(&[("target", DType::F32)], |_, outputs, targets| {
+//!     (outputs[0] - targets[0]).abs().mean_all()
+//! });
+//! # let _ = loss;
+//! ```
+//!
+//! ## Below the trainer
+//!
+//! A [`Session`](crate::runtime::Session) compiles any graph and keeps its variables;
+//! [`Session::plan`](crate::runtime::Session::plan) prints the kernels with their bytes and
+//! FLOPs, [`Session::report`](crate::runtime::Session::report) what rewriting did:
+//!
+//! ```
+//! use meganeura::prelude::*;
+//! use meganeura::runtime::Session;
+//!
+//! let graph = Graph::new();
+//! let x = graph.input("x", [64, 32], DType::F32);
+//! let weight = graph.parameter("weight", [32], Init::Ones);
+//! graph.output("y", x.rms_norm(weight, 1e-5).silu());
+//!
+//! let mut session = Session::new(&Device::cpu(), 0)?;
+//! let step = session.compile(&graph)?;
+//! assert_eq!(session.plan(step).kernels.len(), 1);
+//! println!("{}\n{}", session.plan(step), session.report(step));
+//! # Ok::<(), meganeura::runtime::SessionError>(())
+//! ```

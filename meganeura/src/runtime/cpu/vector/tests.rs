@@ -1,0 +1,121 @@
+use super::{Form, InstructionSet, Kind, lookup};
+use crate::ir::ScalarOp;
+
+/// An operation on many floats.
+fn apply(set: InstructionSet, op: ScalarOp, from: &[f32]) -> Vec<f32> {
+    let mut to = vec![0.0; from.len()];
+    let work = lookup(set, Form::Unary(op, Kind::Stream));
+    let null = std::ptr::null();
+    // SAFETY: there are as many floats on both sides.
+    unsafe { work(to.as_mut_ptr(), from.as_ptr(), null, null, from.len()) };
+    to
+}
+
+/// The size of the last place of a float near a number.
+fn last_place(value: f64) -> f64 {
+    let exponent = value.abs().log2().floor().max(-126.0);
+    (exponent - 23.0).exp2()
+}
+
+/// The worst error of an operation over some floats, in units in the last place; below
+/// `absolute` an error does not count.
+fn worst(op: ScalarOp, from: &[f32], absolute: f64) -> f64 {
+    let mut worst: f64 = 0.0;
+    for set in InstructionSet::available() {
+        for (x, value) in from.iter().zip(apply(set, op, from)) {
+            let exact = op.evaluate(&[f64::from(*x)]);
+            if f64::from(exact as f32) == f64::from(value) || (exact.is_nan() && value.is_nan()) {
+                continue;
+            }
+            let error = (f64::from(value) - exact).abs();
+            let places = if error <= absolute {
+                0.0
+            } else {
+                error / last_place(exact)
+            };
+            assert!(
+                !places.is_nan() && places < 1e6,
+                "{set:?} {op:?}({x}) = {value} for {exact}"
+            );
+            worst = worst.max(places);
+        }
+    }
+    worst
+}
+
+/// Evenly spaced floats.
+fn sweep(low: f32, high: f32, count: usize) -> Vec<f32> {
+    let step = (f64::from(high) - f64::from(low)) / count as f64;
+    (0..=count)
+        .map(|i| (f64::from(low) + step * i as f64) as f32)
+        .collect()
+}
+
+/// Floats of every magnitude and both signs.
+fn magnitudes() -> Vec<f32> {
+    let positive = (0..0x7f80_0000u32).step_by(10_007).map(f32::from_bits);
+    positive.flat_map(|x| [x, -x]).collect()
+}
+
+const SPECIAL: [f32; 12] = [
+    0.0,
+    -0.0,
+    f32::NAN,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::MIN_POSITIVE,
+    1e-45,
+    -1e-45,
+    f32::MAX,
+    f32::MIN,
+    1.0,
+    -1.0,
+];
+
+#[test]
+fn functions_keep_their_bounds() {
+    // The operation, its sweep, the bound in units in the last place, and the absolute one.
+    let cases = [
+        (ScalarOp::Exp, (-105.0, 90.0), 2.0, 0.0),
+        (ScalarOp::Log, (1e-3, 10.0), 2.0, 0.0),
+        (ScalarOp::Tanh, (-12.0, 12.0), 6.0, 0.0),
+        (ScalarOp::Sigmoid, (-110.0, 110.0), 3.0, 0.0),
+        (ScalarOp::Erf, (-6.0, 6.0), 3.0, 0.0),
+        (ScalarOp::Sin, (-12_100.0, 12_100.0), 2.0, 1e-7),
+        (ScalarOp::Cos, (-12_100.0, 12_100.0), 2.0, 1e-7),
+        (ScalarOp::Sin, (-10.0, 10.0), 2.0, 1e-7),
+        (ScalarOp::Cos, (-10.0, 10.0), 2.0, 1e-7),
+        (ScalarOp::Sqrt, (0.0, 100.0), 0.51, 0.0),
+        (ScalarOp::Reciprocal, (-10.0, 10.0), 0.51, 0.0),
+        (ScalarOp::ReciprocalSqrt, (0.0, 10.0), 1.5, 0.0),
+    ];
+    for (op, (low, high), bound, absolute) in cases {
+        let mut from = sweep(low, high, 300_000);
+        from.extend(magnitudes());
+        from.extend(SPECIAL);
+        let worst = worst(op, &from, absolute);
+        println!("{op:?}: {worst:.2}");
+        assert!(worst <= bound, "{op:?}: {worst} units in the last place");
+    }
+}
+
+#[test]
+fn a_position_in_the_vector_does_not_matter() {
+    let from: Vec<f32> = sweep(-3.0, 3.0, 40)
+        .into_iter()
+        .chain([1e5, -2e7])
+        .collect();
+    for set in InstructionSet::available() {
+        for &op in ScalarOp::ALL.iter().filter(|op| op.arity() == 1) {
+            let together = apply(set, op, &from);
+            for (x, together) in from.iter().zip(together) {
+                let alone = apply(set, op, &[*x])[0];
+                let same = alone == together || (alone.is_nan() && together.is_nan());
+                assert!(
+                    same,
+                    "{set:?} {op:?}({x}) = {alone} alone, {together} together"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+use meganeura::prelude::*;
+
+#[derive(Model)]
+#[model(input(x: [batch, 8]))]
+struct Net {
+    first: Box<dyn Layer>,
+    #[layer(make = 3)]
+    second: Box<dyn Layer>,
+}
+
+fn main() {}
