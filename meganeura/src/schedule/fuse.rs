@@ -430,12 +430,22 @@ impl<'a> Fusion<'a> {
         domain.strides(&layout, reads)
     }
 
-    /// Merge loops over one domain that read the same memory or each other's values.
+    /// Merge loops over one domain that read the same memory or each other's values, large ones
+    /// first: two small ones merged may stand between two large ones.
     fn merge(&mut self) {
-        for second in 0..self.groups.len() {
-            for first in 0..second {
-                if self.related(first, second) && self.can_merge(first, second) {
-                    self.merge_into(second, first);
+        let size = |group: &Group| group.domain.elements();
+        let mut sizes: Vec<usize> = self.groups.iter().map(size).collect();
+        sizes.sort_unstable_by_key(|&size| std::cmp::Reverse(size));
+        sizes.dedup();
+        for wanted in sizes {
+            for second in 0..self.groups.len() {
+                for first in 0..second {
+                    if size(&self.groups[second]) == wanted
+                        && self.related(first, second)
+                        && self.can_merge(first, second)
+                    {
+                        self.merge_into(second, first);
+                    }
                 }
             }
         }
