@@ -8,7 +8,7 @@
 //! - `validate` finds what the grammar alone does not: names, order, counts;
 //! - `expand` writes the code.
 //!
-//! Errors are collected in a [`context::Context`] along the way, so that a reader sees all of them at
+//! Errors are collected in a `context::Context` along the way, so that a reader sees all of them at
 //! once.
 
 mod ast;

@@ -235,13 +235,13 @@ impl<'a> Fusion<'a> {
             }
         }
         for reference in self.operands(id) {
-            if let Some(other) = self.group_of[reference.base.index()] {
-                if other != group
-                    && !self.inline[reference.base.index()]
-                    && !self.groups[group].needs.contains(&other)
-                {
-                    self.groups[group].needs.push(other);
-                }
+            let other = self.group_of[reference.base.index()].filter(|&other| other != group);
+            let needs = &mut self.groups[group].needs;
+            if let Some(other) = other
+                && !self.inline[reference.base.index()]
+                && !needs.contains(&other)
+            {
+                needs.push(other);
             }
         }
         let members = &mut self.groups[group].members;
