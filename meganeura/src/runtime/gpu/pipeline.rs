@@ -76,7 +76,9 @@ impl Context {
         source: &str,
         bindings: usize,
     ) -> Result<Arc<Pipeline>, GpuError> {
-        if let Some(found) = lock(&self.pipelines).get(source) {
+        if let Some(found) = lock(&self.pipelines).get(source)
+            && found.bindings == bindings
+        {
             return Ok(found.clone());
         }
         let allowed = self.limits().storage_buffers as usize;
