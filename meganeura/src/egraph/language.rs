@@ -318,8 +318,14 @@ mod tests {
         }
         assert_eq!(Coefficient::new(0.1 + 0.2).value(), 0.3);
         assert_ne!(Coefficient::new(1.0 + 1e-10), Coefficient::new(1.0));
-        assert_eq!(Coefficient::new(9.999_999_999_999_9).value(), 9.999_999_999_999_9);
-        assert_eq!(Coefficient::new(9.999_999_999_999_9), Coefficient::new(10.0));
+        assert_eq!(
+            Coefficient::new(9.999_999_999_999_9).value(),
+            9.999_999_999_999_9
+        );
+        assert_eq!(
+            Coefficient::new(9.999_999_999_999_9),
+            Coefficient::new(10.0)
+        );
     }
 
     #[test]
