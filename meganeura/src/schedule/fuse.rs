@@ -71,7 +71,7 @@ pub struct Group {
 
 /// The outcome: groups, and where each node went.
 pub struct Fusion<'a> {
-    nodes: &'a [Node],
+    pub(super) nodes: &'a [Node],
     /// The views, resolved.
     pub references: &'a References,
     /// The groups; merged ones are left empty.
@@ -119,10 +119,11 @@ impl<'a> Fusion<'a> {
             }
         }
         fusion.merge();
+        fusion.sink(live, stored);
         fusion
     }
 
-    fn node(&self, id: NodeId) -> &'a Node {
+    pub(super) fn node(&self, id: NodeId) -> &'a Node {
         &self.nodes[id.index()]
     }
 
@@ -273,7 +274,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// The role in which a waiting node can follow its reader into a kernel.
-    fn following(
+    pub(super) fn following(
         &self,
         reference: &Reference,
         group: usize,
