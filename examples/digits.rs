@@ -38,7 +38,7 @@ fn main() -> common::Outcome {
         Loss::cross_entropy("label"),
         AdamW::new(1e-3),
     )?;
-    let history = trainer.fit(&train, &Fit::epochs(arguments.epochs).batch(32))?;
+    let history = trainer.fit(&train, &Fit::epochs(arguments.epochs).batch(32).anneal())?;
     arguments.common.finish(&mut trainer, &history, &test)
 }
 

@@ -12,11 +12,10 @@ use meganeura::prelude::*;
 
 /// 28×28 pixels → 10 class scores.
 #[derive(Model)]
-#[model(input(image: [batch, 1, 28, 28]), output = [batch, 10])]
+#[model(input(image: [batch, 784]), output = [batch, 10])]
 struct Classifier {
-    pixels: Flatten,
     #[layer(out = 512)]
-    hidden: (Linear, Relu),
+    hidden: (Linear, LayerNorm, Gelu),
     #[layer(out = 10)]
     scores: Linear,
 }
@@ -42,6 +41,6 @@ fn main() -> common::Outcome {
         Loss::cross_entropy("label"),
         AdamW::new(1e-3),
     )?;
-    let history = trainer.fit(&train, &Fit::epochs(arguments.epochs).batch(128))?;
+    let history = trainer.fit(&train, &Fit::epochs(arguments.epochs).batch(128).anneal())?;
     arguments.common.finish(&mut trainer, &history, &test)
 }

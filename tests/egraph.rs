@@ -4,6 +4,7 @@
 mod egraph {
     pub mod contraction;
     pub mod form;
+    pub mod limits;
     pub mod random;
     pub mod support;
     pub mod table;

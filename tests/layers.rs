@@ -37,11 +37,7 @@ fn attention(
     pair: impl Fn(usize) -> (usize, usize, usize),
 ) -> Array {
     let head = width / layer.heads;
-    let group = if layer.kv_heads == 0 {
-        1
-    } else {
-        layer.heads / layer.kv_heads
-    };
+    let group = layer.heads.checked_div(layer.kv_heads).unwrap_or(1);
     let project = |name: &str, b: usize, t: usize, column: usize| -> f64 {
         let weight = &leaves[&format!("{name}.weight")];
         (0..width)

@@ -263,3 +263,28 @@ fn what_is_made_of_leaves_is_computed_where_it_is_read() {
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "prologue and epilogue");
     assert_eq!(plan.kernels.len(), 2, "{plan}");
 }
+
+#[test]
+fn a_mask_is_made_again_where_it_is_read() {
+    let graph = Graph::new();
+    let x = graph.input("x", [6, 8], DType::F32);
+    let weight = graph.parameter("weight", [8, 5], Init::Ones);
+    let second = graph.parameter("second", [5, 3], Init::Ones);
+    let zero = graph.constant(0.0);
+    let hidden = x.matmul(weight).maximum(zero);
+    let passed = hidden.less_equal(zero);
+    graph.output("y", hidden.matmul(second));
+    let upstream = graph.input("upstream", [6, 3], DType::F32);
+    graph.output(
+        "g",
+        passed.select(zero, upstream.matmul(second.swap_last())),
+    );
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a mask");
+    assert_eq!(plan.kernels.len(), 3, "{plan}");
+    let temporaries = plan
+        .buffers
+        .iter()
+        .filter(|buffer| matches!(buffer.role, Role::Temporary { .. }));
+    // The hidden layer, and no mask.
+    assert_eq!(temporaries.count(), 1, "{plan}");
+}

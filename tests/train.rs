@@ -395,3 +395,32 @@ fn what_a_user_can_do_wrong_is_said() {
     assert!(said.contains("no/such/folder"), "{said}");
     assert!(!missing.exists());
 }
+
+#[test]
+fn annealing_ends_at_zero_and_gives_the_learning_rate_back() {
+    let mut trainer = small_trainer(0.1);
+    let data = small_data(40);
+    trainer
+        .fit(&data, &Fit::epochs(2).batch(8).anneal().quiet())
+        .expect("training");
+    assert_eq!(trainer.optimizer().learning_rate(), 0.1);
+    // Half a cosine's mean is half of its start: ten steps of plain descent on the same
+    // batches at a constant rate move about twice as far.
+    let start = small_trainer(0.1);
+    let moved = |mut from: Trainer<RmsNormMlp>, to: &mut Trainer<RmsNormMlp>| {
+        from.evaluate(&data, 8).expect("an evaluation");
+        let name = "scores.bias";
+        let (a, b) = (
+            from.session().variable(name).expect("a"),
+            to.session().variable(name).expect("b"),
+        );
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f32>()
+    };
+    let annealed = moved(start, &mut trainer);
+    let mut constant = small_trainer(0.1);
+    constant
+        .fit(&data, &Fit::epochs(2).batch(8).quiet())
+        .expect("training");
+    let full = moved(small_trainer(0.1), &mut constant);
+    assert!((0.3..0.9).contains(&(annealed / full)), "{annealed} {full}");
+}

@@ -17,7 +17,9 @@ fn main(
         return;
     }
     $before
-    let k_end = $k;
+    // There is one group along the third axis, so nothing is added; but Mesa's software driver
+    // compiles a shader anew for each dispatch when a loop's end is an argument and no more.
+    let k_end = $k + group.z;
     for (var k = 0u; k < k_end; k += 1u) {
         $step
     }

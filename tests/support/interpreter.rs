@@ -11,6 +11,9 @@ use meganeura::schedule::kernel::{
 
 type Buffers = Vec<Vec<f64>>;
 
+/// A contraction's results for one row.
+type Accumulator<'a> = &'a dyn Fn(&[usize], &Buffers) -> Vec<f64>;
+
 /// Run a plan once on named inputs and variables; gives outputs by name and the variables'
 /// new values by name.
 pub fn interpret(plan: &Plan, leaves: &HashMap<String, Array>) -> HashMap<String, Vec<f64>> {
@@ -137,7 +140,7 @@ fn body(
     outer: &[usize],
     columns: usize,
     buffers: &mut Buffers,
-    accumulator: Option<&dyn Fn(&[usize], &Buffers) -> Vec<f64>>,
+    accumulator: Option<Accumulator<'_>>,
 ) {
     let before = buffers.clone();
     let levels = body.program.levels();

@@ -236,17 +236,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Write a store of the columns of a point. `base` is a variable or expression with the
-    /// row's address.
+    /// Write a store of the columns of a point.
     pub fn store(&self, code: &mut Code, store: &Store, point: &Point) {
         let access = &store.access;
         let value = self.value(store.value, point, point.column.lanes());
-        self.store_text(code, access, &value, point);
-    }
-
-    /// Write a store of an expression at the columns of a point.
-    pub fn store_text(&self, code: &mut Code, access: &Access, value: &str, point: &Point) {
-        store_columns(self.memory, code, access, value, point);
+        store_columns(self.memory, code, access, &value, point);
     }
 
     /// Write a store of a row value once.

@@ -1,5 +1,6 @@
 //! Matrix products, with what comes before and after them.
 
+use super::arguments::marked;
 use super::body::{Code, Column, Point, Writer, announce_loads};
 use super::loops::outer_indices;
 use super::memory::{Memory, is_vector};
@@ -130,13 +131,13 @@ impl Lowering<'_> {
                 ("declarations", &memory.declarations()),
                 ("functions", &functions.text()),
                 ("workgroup", &number(LANES)),
-                ("groups_per_batch", &number(groups_per_batch)),
-                ("groups_across", &number(groups_across)),
+                ("groups_per_batch", &marked(groups_per_batch)),
+                ("groups_across", &marked(groups_across)),
                 ("lanes_across", &number(shape.lanes_across)),
                 ("lanes_down", &number(lanes_down)),
-                ("batches", &number(batches)),
-                ("tiles_across", &number(shape.tiles_across)),
-                ("tiles_down", &number(shape.tiles_down)),
+                ("batches", &marked(batches)),
+                ("tiles_across", &marked(shape.tiles_across)),
+                ("tiles_down", &marked(shape.tiles_down)),
                 ("k", &k_end(kernel, chunk)),
                 ("before", before.text()),
                 ("step", step.text()),

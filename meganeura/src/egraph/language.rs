@@ -304,3 +304,36 @@ impl LeafType {
         self.ty.dtype == DType::F32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coefficients_are_equal_to_twelve_digits() {
+        for n in 1..2000 {
+            let n = f64::from(n);
+            let one = Coefficient::new(1.0 / n).value() * n;
+            assert_eq!(Coefficient::new(one), Coefficient::new(1.0));
+        }
+        assert_eq!(Coefficient::new(0.1 + 0.2).value(), 0.3);
+        assert_ne!(Coefficient::new(1.0 + 1e-10), Coefficient::new(1.0));
+        assert_eq!(
+            Coefficient::new(9.999_999_999_999_9).value(),
+            9.999_999_999_999_9
+        );
+        assert_eq!(
+            Coefficient::new(9.999_999_999_999_9),
+            Coefficient::new(10.0)
+        );
+    }
+
+    #[test]
+    fn extents_align_at_the_last_axis() {
+        let a = Extents::of(&Shape::from([1, 4, 1, 3]));
+        let b = Extents::of(&Shape::from([2, 1]));
+        assert_eq!(a.rank(), 3);
+        assert_eq!(a.join(&b).shape(), Shape::from([4, 2, 3]));
+        assert_eq!(a.join(&b).meet(&a).shape(), Shape::from([4, 1, 3]));
+    }
+}

@@ -23,7 +23,7 @@ const PHASES: [(&[&[Rule]], usize); 3] =
     [(&[SIMPLIFY, CONTRACT], 6), (&[FACTOR], 3), (&[SHARE], 2)];
 
 /// An e-graph may grow to this multiple of its first size, and no further than the limit.
-const GROWTH: usize = 60;
+const GROWTH: usize = 10;
 const NODE_LIMIT: usize = 8000;
 /// Beyond this multiple, the next phase starts afresh from the best term.
 const AFRESH: usize = 8;

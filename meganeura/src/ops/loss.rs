@@ -94,7 +94,7 @@ pub static MEAN_SQUARED_ERROR: OpDef = OpDef {
 };
 
 impl<'g> Tensor<'g> {
-    /// −ln softmax(self)[label] for each row of `[.., classes]` scores.
+    /// `−ln softmax(self)[label]` for each row of `[.., classes]` scores.
     pub fn cross_entropy_rows(self, labels: Tensor<'g>) -> Tensor<'g> {
         if self.shape().rank() > 0 {
             self.graph().bound_indices(labels, self.shape().last());

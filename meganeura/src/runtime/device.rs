@@ -130,7 +130,13 @@ fn real_gpu() -> Result<String, String> {
 
 #[cfg(feature = "gpu")]
 fn gpu_executor() -> Result<Box<dyn Executor>, RunError> {
-    Ok(Box::new(super::gpu::GpuExecutor::best()?))
+    match super::gpu::GpuExecutor::best() {
+        Ok(executor) => Ok(Box::new(executor)),
+        Err(RunError::Unavailable(why)) => Err(RunError::Unavailable(format!(
+            "there is no GPU to use ({why}): install a Vulkan driver, or choose the CPU"
+        ))),
+        Err(other) => Err(other),
+    }
 }
 
 #[cfg(not(feature = "gpu"))]

@@ -71,7 +71,7 @@ pub struct Group {
 
 /// The outcome: groups, and where each node went.
 pub struct Fusion<'a> {
-    nodes: &'a [Node],
+    pub(super) nodes: &'a [Node],
     /// The views, resolved.
     pub references: &'a References,
     /// The groups; merged ones are left empty.
@@ -119,10 +119,11 @@ impl<'a> Fusion<'a> {
             }
         }
         fusion.merge();
+        fusion.sink(live, stored);
         fusion
     }
 
-    fn node(&self, id: NodeId) -> &'a Node {
+    pub(super) fn node(&self, id: NodeId) -> &'a Node {
         &self.nodes[id.index()]
     }
 
@@ -235,13 +236,13 @@ impl<'a> Fusion<'a> {
             }
         }
         for reference in self.operands(id) {
-            if let Some(other) = self.group_of[reference.base.index()] {
-                if other != group
-                    && !self.inline[reference.base.index()]
-                    && !self.groups[group].needs.contains(&other)
-                {
-                    self.groups[group].needs.push(other);
-                }
+            let other = self.group_of[reference.base.index()].filter(|&other| other != group);
+            let needs = &mut self.groups[group].needs;
+            if let Some(other) = other
+                && !self.inline[reference.base.index()]
+                && !needs.contains(&other)
+            {
+                needs.push(other);
             }
         }
         let members = &mut self.groups[group].members;
@@ -273,7 +274,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// The role in which a waiting node can follow its reader into a kernel.
-    fn following(
+    pub(super) fn following(
         &self,
         reference: &Reference,
         group: usize,
@@ -430,12 +431,22 @@ impl<'a> Fusion<'a> {
         domain.strides(&layout, reads)
     }
 
-    /// Merge loops over one domain that read the same memory or each other's values.
+    /// Merge loops over one domain that read the same memory or each other's values, large ones
+    /// first: two small ones merged may stand between two large ones.
     fn merge(&mut self) {
-        for second in 0..self.groups.len() {
-            for first in 0..second {
-                if self.related(first, second) && self.can_merge(first, second) {
-                    self.merge_into(second, first);
+        let size = |group: &Group| group.domain.elements();
+        let mut sizes: Vec<usize> = self.groups.iter().map(size).collect();
+        sizes.sort_unstable_by_key(|&size| std::cmp::Reverse(size));
+        sizes.dedup();
+        for wanted in sizes {
+            for second in 0..self.groups.len() {
+                for first in 0..second {
+                    if size(&self.groups[second]) == wanted
+                        && self.related(first, second)
+                        && self.can_merge(first, second)
+                    {
+                        self.merge_into(second, first);
+                    }
                 }
             }
         }

@@ -7,5 +7,6 @@ mod fuse;
 pub mod kernel;
 mod order;
 mod reference;
+mod sink;
 
 pub use order::{Schedule, ScheduledBuffer, Storage, schedule};

@@ -13,6 +13,7 @@ pub struct Fit {
     epochs: usize,
     batch: usize,
     quiet: bool,
+    anneal: bool,
     keep: Option<PathBuf>,
 }
 
@@ -23,6 +24,7 @@ impl Fit {
             epochs,
             batch: 64,
             quiet: false,
+            anneal: false,
             keep: None,
         }
     }
@@ -36,6 +38,16 @@ impl Fit {
     pub fn quiet(self) -> Fit {
         Fit {
             quiet: true,
+            ..self
+        }
+    }
+
+    /// Let the learning rate fall to 0 over all epochs, along half a cosine (Loshchilov and
+    /// Hutter, 2017). Afterwards it is what it was.
+    #[must_use]
+    pub fn anneal(self) -> Fit {
+        Fit {
+            anneal: true,
             ..self
         }
     }
@@ -95,18 +107,32 @@ impl<M: Model> Trainer<M> {
     pub fn fit(&mut self, data: &Dataset, fit: &Fit) -> Result<History, TrainError> {
         check_finite(data)?;
         interrupt::listen();
+        let learning_rate = self.optimizer().learning_rate();
         let mut history = History::default();
+        let outcome = self.all_epochs(data, fit, learning_rate, &mut history);
+        self.optimizer().set_learning_rate(learning_rate);
+        outcome?;
+        if let Some(file) = &fit.keep {
+            self.save(file)?;
+        }
+        Ok(history)
+    }
+
+    fn all_epochs(
+        &mut self,
+        data: &Dataset,
+        fit: &Fit,
+        learning_rate: f64,
+        history: &mut History,
+    ) -> Result<(), TrainError> {
         for number in 1..=fit.epochs {
-            let epoch = self.epoch(data, fit, number, &mut history)?;
+            let epoch = self.epoch(data, fit, number, learning_rate, history)?;
             history.epochs.push(epoch);
             if history.interrupted {
                 break;
             }
         }
-        if let Some(file) = &fit.keep {
-            self.save(file)?;
-        }
-        Ok(history)
+        Ok(())
     }
 
     fn epoch(
@@ -114,6 +140,7 @@ impl<M: Model> Trainer<M> {
         data: &Dataset,
         fit: &Fit,
         number: usize,
+        learning_rate: f64,
         history: &mut History,
     ) -> Result<Epoch, TrainError> {
         let begin = Instant::now();
@@ -127,7 +154,13 @@ impl<M: Model> Trainer<M> {
             data.rows().div_ceil(fit.batch),
         );
         let (mut batch, mut sum, mut rows) = (Batch::default(), 0.0, 0);
+        let steps = fit.epochs * data.rows().div_ceil(fit.batch);
         while !history.interrupted && batches.next_into(&mut batch) {
+            if fit.anneal {
+                let done = history.losses.len() as f64 / steps as f64;
+                let share = (1.0 + (std::f64::consts::PI * done).cos()) / 2.0;
+                self.optimizer().set_learning_rate(learning_rate * share);
+            }
             let loss = self.step(&batch)?;
             history.losses.push(loss);
             sum += f64::from(loss) * batch.rows() as f64;

@@ -42,6 +42,7 @@ pub(super) const SIMPLIFY: &[Rule] = &[
     rule("merge sums", Kind::Sum, sums::merge),
     rule("merge products", Kind::Product, products::merge),
     rule("reduce linearly", Kind::Reduce, reductions::linear),
+    rule("reduce in turn", Kind::Reduce, reductions::in_turn),
     rule("distribute", Kind::Product, reductions::distribute),
     rule("fold numbers", Kind::Apply, choice::fold_numbers),
     rule("choose", Kind::Apply, choice::choose),

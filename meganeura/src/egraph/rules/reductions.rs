@@ -2,7 +2,7 @@
 
 use egg::Id;
 
-use super::{CROWD, guarded, guarded_quotient, scaled_sums};
+use super::{CROWD, guarded, guarded_quotient, scaled_products, scaled_sums};
 use crate::egraph::facts::Terms;
 use crate::egraph::language::{Coefficient, Term};
 use crate::egraph::normal::{constant_along, product, reduce, strip, sum};
@@ -55,6 +55,38 @@ pub(super) fn linear(eg: &mut Terms, class: Id, term: &Term) -> Vec<Id> {
                 result.push(reduce(eg, *combine, &all, of));
             }
             _ => {}
+        }
+    }
+    result
+}
+
+/// Σᵢⱼ wⱼ·zᵢⱼ = Σⱼ wⱼ·(Σᵢ zᵢⱼ): along several axes, first along one that some factors are
+/// constant along.
+pub(super) fn in_turn(eg: &mut Terms, class: Id, term: &Term) -> Vec<Id> {
+    let Term::Reduce(Combine::Sum, span, [child]) = term else {
+        return Vec::new();
+    };
+    if span.len() < 2 || eg[class].nodes.len() > CROWD {
+        return Vec::new();
+    }
+    let mut result = Vec::new();
+    for (scale, factors) in scaled_products(eg, *child, 3) {
+        for (index, axis) in span.iter().enumerate() {
+            let (outside, inside): (Vec<_>, Vec<_>) = factors
+                .iter()
+                .partition(|factor| constant_along(eg, &[*axis], factor.1));
+            if outside.is_empty() || inside.is_empty() || guarded_quotient(eg, &outside) {
+                continue;
+            }
+            let mut rest = span.to_vec();
+            rest.remove(index);
+            let inner = product(eg, &inside);
+            let inner = reduce(eg, Combine::Sum, &[*axis], inner);
+            let mut all = outside;
+            all.push((2, inner));
+            let outer = product(eg, &all);
+            let outer = reduce(eg, Combine::Sum, &rest, outer);
+            result.push(sum(eg, &[(scale, outer)]));
         }
     }
     result

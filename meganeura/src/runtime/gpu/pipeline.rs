@@ -18,9 +18,9 @@ const BINDING_NAMES: [&str; 24] = [
 /// The name of the uniform block in a shader.
 const ARGUMENTS_NAME: &str = "arguments";
 
-/// The uniform block of a dispatch: 32 words, in WGSL
-/// `var<uniform> arguments: array<vec4<u32>, 8>;`.
-pub type Arguments = [u32; 32];
+/// The uniform block of a dispatch: 48 words, in WGSL
+/// `var<uniform> arguments: array<vec4<u32>, 12>;`.
+pub type Arguments = [u32; 48];
 
 /// The WGSL variable of the storage buffer with this index, `b0`, `b1` and so on.
 ///
@@ -76,7 +76,9 @@ impl Context {
         source: &str,
         bindings: usize,
     ) -> Result<Arc<Pipeline>, GpuError> {
-        if let Some(found) = lock(&self.pipelines).get(source) {
+        if let Some(found) = lock(&self.pipelines).get(source)
+            && found.bindings == bindings
+        {
             return Ok(found.clone());
         }
         let allowed = self.limits().storage_buffers as usize;

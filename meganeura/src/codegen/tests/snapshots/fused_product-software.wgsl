@@ -1,5 +1,5 @@
 // fused product, [10, 1, 1] workgroups
-var<uniform> arguments: array<vec4<u32>, 8>;
+var<uniform> arguments: array<vec4<u32>, 12>;
 // A matrix product for devices without fast workgroup memory: each invocation keeps a tile
 // of the result in registers and adds one outer product per step of k.
 var<storage, read> b0: array<f32>;
@@ -17,31 +17,31 @@ fn main(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let work = group.x + group.y * groups.x;
-    let batch = work / 1u;
-    let place = work % 1u;
-    let tile_column = (place % 1u) * 2u + lane % 2u;
-    let tile_row = (place / 1u) * 4u + lane / 2u;
-    if batch >= 10u || tile_column >= 2u || tile_row >= 3u {
+    let batch = work / arguments[0].x;
+    let place = work % arguments[0].y;
+    let tile_column = (place % arguments[0].z) * 2u + lane % 2u;
+    let tile_row = (place / arguments[0].w) * 4u + lane / 2u;
+    if batch >= arguments[1].x || tile_column >= arguments[1].y || tile_row >= arguments[1].z {
         return;
     }
     let i1 = batch % 2u;
     let i0 = batch / 2u;
     let m0 = min(tile_row * 8u + 0u, 17u);
-    let la0_0 = i0 * arguments[0].x + i1 * arguments[0].y + m0 * arguments[0].z;
+    let la0_0 = i0 * arguments[1].w + i1 * arguments[2].x + m0 * arguments[2].y;
     let m1 = min(tile_row * 8u + 1u, 17u);
-    let la0_1 = i0 * arguments[0].x + i1 * arguments[0].y + m1 * arguments[0].z;
+    let la0_1 = i0 * arguments[1].w + i1 * arguments[2].x + m1 * arguments[2].y;
     let m2 = min(tile_row * 8u + 2u, 17u);
-    let la0_2 = i0 * arguments[0].x + i1 * arguments[0].y + m2 * arguments[0].z;
+    let la0_2 = i0 * arguments[1].w + i1 * arguments[2].x + m2 * arguments[2].y;
     let m3 = min(tile_row * 8u + 3u, 17u);
-    let la0_3 = i0 * arguments[0].x + i1 * arguments[0].y + m3 * arguments[0].z;
+    let la0_3 = i0 * arguments[1].w + i1 * arguments[2].x + m3 * arguments[2].y;
     let m4 = min(tile_row * 8u + 4u, 17u);
-    let la0_4 = i0 * arguments[0].x + i1 * arguments[0].y + m4 * arguments[0].z;
+    let la0_4 = i0 * arguments[1].w + i1 * arguments[2].x + m4 * arguments[2].y;
     let m5 = min(tile_row * 8u + 5u, 17u);
-    let la0_5 = i0 * arguments[0].x + i1 * arguments[0].y + m5 * arguments[0].z;
+    let la0_5 = i0 * arguments[1].w + i1 * arguments[2].x + m5 * arguments[2].y;
     let m6 = min(tile_row * 8u + 6u, 17u);
-    let la0_6 = i0 * arguments[0].x + i1 * arguments[0].y + m6 * arguments[0].z;
+    let la0_6 = i0 * arguments[1].w + i1 * arguments[2].x + m6 * arguments[2].y;
     let m7 = min(tile_row * 8u + 7u, 17u);
-    let la0_7 = i0 * arguments[0].x + i1 * arguments[0].y + m7 * arguments[0].z;
+    let la0_7 = i0 * arguments[1].w + i1 * arguments[2].x + m7 * arguments[2].y;
     let q0 = min(tile_column * 2u + 0u, 2u);
     let c0 = min(vec4<u32>(q0 * 4u) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(9u));
     let q1 = min(tile_column * 2u + 1u, 2u);
@@ -62,14 +62,16 @@ fn main(
     var sum6_1 = vec4<f32>();
     var sum7_0 = vec4<f32>();
     var sum7_1 = vec4<f32>();
-    let k_end = arguments[0].x;
+    // There is one group along the third axis, so nothing is added; but Mesa's software driver
+    // compiles a shader anew for each dispatch when a loop's end is an argument and no more.
+    let k_end = arguments[2].z + group.z;
     for (var k = 0u; k < k_end; k += 1u) {
-        let wa0_0 = i0 * arguments[0].w + i1 * arguments[1].x + k * 10u;
-        let wr1_0 = b2[i0 * arguments[0].x + k];
+        let wa0_0 = i0 * arguments[2].w + i1 * arguments[3].x + k * 10u;
+        let wr1_0 = b2[i0 * arguments[3].y + k];
         let wv0_0 = vec4<f32>(b1[wa0_0 + c0.x], b1[wa0_0 + c0.y], b1[wa0_0 + c0.z], b1[wa0_0 + c0.w]);
         let wv2_0 = wv0_0 * vec4<f32>(wr1_0);
-        let wa0_1 = i0 * arguments[0].w + i1 * arguments[1].x + k * 10u;
-        let wr1_1 = b2[i0 * arguments[0].x + k];
+        let wa0_1 = i0 * arguments[2].w + i1 * arguments[3].x + k * 10u;
+        let wr1_1 = b2[i0 * arguments[3].y + k];
         let wv0_1 = vec4<f32>(b1[wa0_1 + c1.x], b1[wa0_1 + c1.y], b1[wa0_1 + c1.z], b1[wa0_1 + c1.w]);
         let wv2_1 = wv0_1 * vec4<f32>(wr1_1);
         let lv0_0 = b0[la0_0 + k];
@@ -114,7 +116,7 @@ fn main(
             let ev0 = sum0_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -131,7 +133,7 @@ fn main(
             let ev0 = sum0_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -148,7 +150,7 @@ fn main(
             let ev0 = sum1_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -165,7 +167,7 @@ fn main(
             let ev0 = sum1_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -182,7 +184,7 @@ fn main(
             let ev0 = sum2_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -199,7 +201,7 @@ fn main(
             let ev0 = sum2_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -216,7 +218,7 @@ fn main(
             let ev0 = sum3_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -233,7 +235,7 @@ fn main(
             let ev0 = sum3_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -250,7 +252,7 @@ fn main(
             let ev0 = sum4_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -267,7 +269,7 @@ fn main(
             let ev0 = sum4_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -284,7 +286,7 @@ fn main(
             let ev0 = sum5_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -301,7 +303,7 @@ fn main(
             let ev0 = sum5_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -318,7 +320,7 @@ fn main(
             let ev0 = sum6_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -335,7 +337,7 @@ fn main(
             let ev0 = sum6_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -352,7 +354,7 @@ fn main(
             let ev0 = sum7_0;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }
@@ -369,7 +371,7 @@ fn main(
             let ev0 = sum7_1;
             {
                 let w = ev0;
-                let at = i0 * arguments[1].y + i1 * arguments[1].z + m * 10u;
+                let at = i0 * arguments[3].z + i1 * arguments[3].w + m * 10u;
                 if (q * 4u + 0u) < 10u { b3[at + (q * 4u + 0u)] = w.x; }
                 if (q * 4u + 1u) < 10u { b3[at + (q * 4u + 1u)] = w.y; }
                 if (q * 4u + 2u) < 10u { b3[at + (q * 4u + 2u)] = w.z; }

@@ -1,5 +1,5 @@
 // product, [34, 1, 1] workgroups
-var<uniform> arguments: array<vec4<u32>, 8>;
+var<uniform> arguments: array<vec4<u32>, 12>;
 // A matrix product for devices without fast workgroup memory: each invocation keeps a tile
 // of the result in registers and adds one outer product per step of k.
 var<storage, read> b0: array<f32>;
@@ -13,28 +13,28 @@ fn main(
 ) {
     let work = group.x + group.y * groups.x;
     let batch = work / arguments[0].x;
-    let place = work % arguments[0].x;
-    let tile_column = (place % 2u) * 8u + lane % 8u;
-    let tile_row = (place / 2u) * 1u + lane / 8u;
-    if batch >= 1u || tile_column >= 9u || tile_row >= 17u {
+    let place = work % arguments[0].y;
+    let tile_column = (place % arguments[0].z) * 8u + lane % 8u;
+    let tile_row = (place / arguments[0].w) * 1u + lane / 8u;
+    if batch >= arguments[1].x || tile_column >= arguments[1].y || tile_row >= arguments[1].z {
         return;
     }
-    let m0 = min(tile_row * 8u + 0u, arguments[0].y);
-    let la0_0 = m0 * arguments[0].z;
-    let m1 = min(tile_row * 8u + 1u, arguments[0].y);
-    let la0_1 = m1 * arguments[0].z;
-    let m2 = min(tile_row * 8u + 2u, arguments[0].y);
-    let la0_2 = m2 * arguments[0].z;
-    let m3 = min(tile_row * 8u + 3u, arguments[0].y);
-    let la0_3 = m3 * arguments[0].z;
-    let m4 = min(tile_row * 8u + 4u, arguments[0].y);
-    let la0_4 = m4 * arguments[0].z;
-    let m5 = min(tile_row * 8u + 5u, arguments[0].y);
-    let la0_5 = m5 * arguments[0].z;
-    let m6 = min(tile_row * 8u + 6u, arguments[0].y);
-    let la0_6 = m6 * arguments[0].z;
-    let m7 = min(tile_row * 8u + 7u, arguments[0].y);
-    let la0_7 = m7 * arguments[0].z;
+    let m0 = min(tile_row * 8u + 0u, arguments[1].w);
+    let la0_0 = m0 * arguments[2].x;
+    let m1 = min(tile_row * 8u + 1u, arguments[1].w);
+    let la0_1 = m1 * arguments[2].x;
+    let m2 = min(tile_row * 8u + 2u, arguments[1].w);
+    let la0_2 = m2 * arguments[2].x;
+    let m3 = min(tile_row * 8u + 3u, arguments[1].w);
+    let la0_3 = m3 * arguments[2].x;
+    let m4 = min(tile_row * 8u + 4u, arguments[1].w);
+    let la0_4 = m4 * arguments[2].x;
+    let m5 = min(tile_row * 8u + 5u, arguments[1].w);
+    let la0_5 = m5 * arguments[2].x;
+    let m6 = min(tile_row * 8u + 6u, arguments[1].w);
+    let la0_6 = m6 * arguments[2].x;
+    let m7 = min(tile_row * 8u + 7u, arguments[1].w);
+    let la0_7 = m7 * arguments[2].x;
     let q0 = tile_column * 2u + 0u;
     let c0 = vec4<u32>(q0 * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
     let q1 = tile_column * 2u + 1u;
@@ -55,7 +55,9 @@ fn main(
     var sum6_1 = vec4<f32>();
     var sum7_0 = vec4<f32>();
     var sum7_1 = vec4<f32>();
-    let k_end = arguments[0].z;
+    // There is one group along the third axis, so nothing is added; but Mesa's software driver
+    // compiles a shader anew for each dispatch when a loop's end is an argument and no more.
+    let k_end = arguments[2].y + group.z;
     for (var k = 0u; k < k_end; k += 1u) {
         let wa0_0 = k * 18u;
         let wv0_0 = b1[wa0_0 + q0];
@@ -89,7 +91,7 @@ fn main(
     {
         let m = tile_row * 8u + 0u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum0_0;
@@ -99,7 +101,7 @@ fn main(
     {
         let m = tile_row * 8u + 0u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum0_1;
@@ -109,7 +111,7 @@ fn main(
     {
         let m = tile_row * 8u + 1u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum1_0;
@@ -119,7 +121,7 @@ fn main(
     {
         let m = tile_row * 8u + 1u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum1_1;
@@ -129,7 +131,7 @@ fn main(
     {
         let m = tile_row * 8u + 2u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum2_0;
@@ -139,7 +141,7 @@ fn main(
     {
         let m = tile_row * 8u + 2u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum2_1;
@@ -149,7 +151,7 @@ fn main(
     {
         let m = tile_row * 8u + 3u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum3_0;
@@ -159,7 +161,7 @@ fn main(
     {
         let m = tile_row * 8u + 3u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum3_1;
@@ -169,7 +171,7 @@ fn main(
     {
         let m = tile_row * 8u + 4u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum4_0;
@@ -179,7 +181,7 @@ fn main(
     {
         let m = tile_row * 8u + 4u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum4_1;
@@ -189,7 +191,7 @@ fn main(
     {
         let m = tile_row * 8u + 5u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum5_0;
@@ -199,7 +201,7 @@ fn main(
     {
         let m = tile_row * 8u + 5u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum5_1;
@@ -209,7 +211,7 @@ fn main(
     {
         let m = tile_row * 8u + 6u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum6_0;
@@ -219,7 +221,7 @@ fn main(
     {
         let m = tile_row * 8u + 6u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum6_1;
@@ -229,7 +231,7 @@ fn main(
     {
         let m = tile_row * 8u + 7u;
         let g = tile_column * 2u + 0u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum7_0;
@@ -239,7 +241,7 @@ fn main(
     {
         let m = tile_row * 8u + 7u;
         let g = tile_column * 2u + 1u;
-        if m < arguments[0].w && g < 18u {
+        if m < arguments[2].z && g < 18u {
             let q = g;
             let c = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
             let ev0 = sum7_1;

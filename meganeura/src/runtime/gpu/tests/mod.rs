@@ -24,13 +24,13 @@ pub(crate) fn context(test: &str) -> Option<Arc<Context>> {
 const SCALE: &str = "
 var<storage, read> b0: array<f32>;
 var<storage, read_write> b1: array<f32>;
-var<uniform> arguments: array<vec4<u32>, 8>;
+var<uniform> arguments: array<vec4<u32>, 12>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let i = id.x;
     if i < arguments[0].x {
-        b1[i] = b0[i] * f32(arguments[0].y) + f32(arguments[7].w);
+        b1[i] = b0[i] * f32(arguments[0].y) + f32(arguments[11].w);
     }
 }
 ";
@@ -42,10 +42,10 @@ fn scale(context: &Context, from: &Arc<Buffer>, to: &Arc<Buffer>, count: u32) ->
         bytes: u64::from(count) * 4,
         writes,
     };
-    let mut arguments = [0; 32];
+    let mut arguments = [0; 48];
     arguments[0] = count;
     arguments[1] = 2;
-    arguments[31] = 1;
+    arguments[47] = 1;
     Dispatch {
         name: "scale".to_owned(),
         pipeline: context.pipeline("scale", SCALE, 2).unwrap(),
