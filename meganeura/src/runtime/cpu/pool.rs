@@ -9,6 +9,7 @@
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,8 +52,8 @@ struct Shared {
     /// High half: the number of the region, odd while it is open to workers.
     /// Low half: how many workers are inside.
     gate: Line<AtomicU64>,
-    /// The next task that nobody has taken.
-    next: Line<AtomicUsize>,
+    /// For each thread, the next task of its own share that nobody has taken.
+    next: Box<[Line<AtomicUsize>]>,
     region: Line<UnsafeCell<Region>>,
     /// How many workers sleep or are about to.
     sleepers: Line<AtomicUsize>,
@@ -99,7 +100,7 @@ impl Pool {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         let shared = Arc::new(Shared {
             gate: Line::default(),
-            next: Line::default(),
+            next: (0..threads.max(1)).map(|_| Line::default()).collect(),
             region: Line(UnsafeCell::new(Region {
                 task: &|_, _| {},
                 tasks: 0,
@@ -140,8 +141,10 @@ impl Pool {
     }
 
     /// Calls `task(task_index, worker_index)` once for every task index below `tasks` and
-    /// returns when all calls have. Tasks are taken in order, each by the next free thread;
-    /// no two calls with the same worker index overlap.
+    /// returns when all calls have. Each thread begins with a share of its own, the same for
+    /// the same number of tasks, and then helps others with theirs: what a thread has written
+    /// in one region it mostly finds in its caches in the next. No two calls with the same
+    /// worker index overlap.
     ///
     /// With one thread or one task everything runs on the caller's, as does a region that is
     /// opened from inside a task. If a task panics, tasks not yet begun are dropped and
@@ -182,10 +185,14 @@ impl Pool {
     /// Publishes a region and wakes the workers that sleep. The caller holds `turn`.
     fn open(&self, region: Region) {
         let shared = &self.shared;
+        let region_tasks = region.tasks;
         // SAFETY: the gate is closed and nobody is inside (`close` waited for that), so
         // nobody else reads or writes the region.
         unsafe { *shared.region.0.get() = region };
-        shared.next.0.store(0, Ordering::Relaxed);
+        for (worker, next) in shared.next.iter().enumerate() {
+            let first = share(region_tasks, shared.next.len(), worker).start;
+            next.0.store(first, Ordering::Relaxed);
+        }
         // Sequentially consistent, as are the sleepers' own steps: either this thread sees
         // the sleeper, or the sleeper sees the open gate.
         shared.gate.0.fetch_add(OPEN, Ordering::SeqCst);
@@ -284,17 +291,23 @@ impl Shared {
         panic: &Mutex<Option<Box<dyn Any + Send>>>,
     ) {
         let result = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                let index = self.next.0.fetch_add(1, Ordering::Relaxed);
-                if index >= tasks {
-                    break;
+            // The own share first, then what others have left of theirs.
+            for owner in (worker..self.next.len()).chain(0..worker) {
+                let end = share(tasks, self.next.len(), owner).end;
+                loop {
+                    let index = self.next[owner].0.fetch_add(1, Ordering::Relaxed);
+                    if index >= end {
+                        break;
+                    }
+                    task(index, worker);
                 }
-                task(index, worker);
             }
         }));
         if let Err(payload) = result {
-            // Half the range, so that the counter cannot wrap around to a valid index.
-            self.next.0.store(usize::MAX / 2, Ordering::Relaxed);
+            for next in &self.next {
+                // Half the range, so that the counter cannot wrap around to a valid index.
+                next.0.store(usize::MAX / 2, Ordering::Relaxed);
+            }
             let mut first = panic.lock().unwrap_or_else(PoisonError::into_inner);
             first.get_or_insert(payload);
         }
@@ -308,6 +321,11 @@ impl Shared {
             backoff.wait();
         }
     }
+}
+
+/// The tasks that a worker begins with.
+fn share(tasks: usize, workers: usize, worker: usize) -> Range<usize> {
+    tasks * worker / workers..tasks * (worker + 1) / workers
 }
 
 /// Marks the current thread as a worker of a pool; the former mark returns on drop.

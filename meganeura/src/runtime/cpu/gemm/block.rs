@@ -142,8 +142,11 @@ impl Job<'_> {
         let [m, n, k] = self.problem.size;
         let Grid { rows, columns } = self.grid;
         let batch = unit / (rows * columns);
-        let rows = split::part(m, 1, rows, unit / columns % rows);
-        let columns = split::part(n, self.kernels.lanes, columns, unit % columns);
+        // Column after column: a weight's columns then belong to one thread both where it is
+        // read and where it is updated.
+        let (row, column) = (unit % rows, unit / rows % columns);
+        let rows = split::part(m, 1, rows, row);
+        let columns = split::part(n, self.kernels.lanes, columns, column);
         let column_blocks = columns.len().div_ceil(self.column_block);
         for column_block in 0..column_blocks {
             let part = split::part(
