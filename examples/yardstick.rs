@@ -77,7 +77,7 @@ struct Arguments {
     /// How the graph is rewritten.
     #[arg(long, value_enum, default_value = "egraph")]
     rewrites: Rewriting,
-    /// Print the plan, too.
+    /// Print the plan and how long each kernel takes, too.
     #[arg(long)]
     plan: bool,
 }
@@ -141,6 +141,9 @@ fn main() -> Result<(), SessionError> {
     let Runner { session, .. } = &mut runner;
     if arguments.plan {
         eprintln!("{}", session.plan(step));
+        for (name, duration) in session.profile(step, 20)? {
+            eprintln!("{:>10.1} µs  {name}", duration.as_secs_f64() * 1e6);
+        }
     }
     let parameters: usize = session
         .variables()

@@ -47,7 +47,7 @@ impl Parse for Check {
 
 /// Expands the macro:
 ///
-/// ```ignore
+/// ```text
 /// const _: () = {
 ///     struct __Checked;
 ///     impl Value for __Checked { type Of = ConfigOf<Block>; const VALUE: ... = ...; const MISSING: ... }

@@ -58,6 +58,11 @@ pub mod schedule;
 pub mod train;
 pub mod walk;
 
+/// The code in README runs, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;

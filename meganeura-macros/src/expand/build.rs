@@ -12,7 +12,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Index, Member};
 
-/// ```ignore
+/// ```text
 /// impl Layer for Block {
 ///     type Config = BlockConfig;
 ///     type Rule<__C: Value<Of = BlockConfig>, __I: Carry> = Rule<Self, __C, __I>;
@@ -66,7 +66,7 @@ pub fn layer(names: &Names<'_>) -> TokenStream {
     }
 }
 
-/// ```ignore
+/// ```text
 /// impl Model for Block {
 ///     const INPUTS: &'static [TensorSpec] = &[...];
 ///     const OUTPUTS: &'static [TensorSpec] = &[...];
@@ -90,7 +90,7 @@ pub fn model(names: &Names<'_>) -> TokenStream {
 
 /// Every field from its configuration, in order, since a tied one needs that of an earlier one:
 ///
-/// ```ignore
+/// ```text
 /// let BlockConfig { width } = __config;
 /// let __config0 = ConfigOf::<Linear> { out: width, ..BASE };
 /// Self { first: <Linear as Part>::from_config(__config0), ... }
@@ -146,7 +146,7 @@ fn value_of(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
     }
 }
 
-/// ```ignore
+/// ```text
 /// let __run = Run::new(__graph, __inputs, &<Self as Model>::inputs(self));
 /// let __input0 = __run.input(0);
 /// let __value0 = __run.field("hidden", "hidden", &self.hidden, &[&__input0]);

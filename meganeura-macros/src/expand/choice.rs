@@ -8,7 +8,7 @@ use syn::Ident;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-/// ```ignore
+/// ```text
 /// pub enum ActivationConfig { Relu(ConfigOf<Relu>), Wide(ConfigOf<Linear>) }
 /// impl Activation {
 ///     pub const fn relu(layer: ConfigOf<Relu>) -> ActivationConfig { ActivationConfig::Relu(layer) }

@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
 
-/// ```ignore
+/// ```text
 /// pub struct BlockConfig { pub width: usize, pub heads: usize }
 /// impl Settings for BlockConfig {
 ///     const BASE: Self = BlockConfig { width: 288, heads: <usize as Placeholder>::PLACEHOLDER };

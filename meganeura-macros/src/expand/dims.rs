@@ -9,7 +9,7 @@ use syn::{BinOp, Expr};
 
 /// The `Dim` of an expression; what cannot be said exactly is unknown.
 ///
-/// ```ignore
+/// ```text
 /// 2 * time - 1   →   Dim::of(2).times(Dim::free("time")).less(Dim::of(1))
 /// ```
 pub fn dim(private: &TokenStream, scope: &Scope, expression: &Expr) -> TokenStream {

@@ -13,7 +13,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::{Expr, Ident};
 
-/// ```ignore
+/// ```text
 /// const SETTINGS: &'static [&'static str] = &["width"];
 /// fn inputs_with(&self, __sizes: &[(&str, usize)]) -> Vec<TensorSpec> {
 ///     let width = size("width", <Embedding as Part>::config(&self.embed).map(|__config| __config.width), __sizes);
@@ -68,7 +68,7 @@ pub fn specs(names: &Names<'_>) -> TokenStream {
 
 /// The whole configuration, if all of it can be found:
 ///
-/// ```ignore
+/// ```text
 /// fn config(&self) -> Option<BlockConfig> {
 ///     Some(BlockConfig { width: <Embedding as Part>::config(&self.embed).map(|__config| __config.width)? })
 /// }

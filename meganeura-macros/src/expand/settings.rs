@@ -11,7 +11,7 @@ use syn::spanned::Spanned;
 
 /// For every field with settings:
 ///
-/// ```ignore
+/// ```text
 /// impl<__C: Value<Of = BlockConfig>> Set<0, __C> for Block {
 ///     type Of = ConfigOf<Linear>;
 ///     const VALUE: Self::Of = {

@@ -17,7 +17,7 @@ pub fn expand(names: &Names<'_>) -> TokenStream {
     quote!(#(#fields)* #pieces #whole)
 }
 
-/// ```ignore
+/// ```text
 /// impl<__C: Value<Of = BlockConfig>, __I: Carry> At<1, __C, __I> for Block {
 ///     const OUT: Shapes = after(
 ///         "act",
@@ -55,7 +55,7 @@ fn at_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
     }
 }
 
-/// ```ignore
+/// ```text
 /// impl<__C: Value<Of = BlockConfig>, __I: Carry> Pieces<__C, __I> for Block {
 ///     const ENTRY: Entry = Entry::new(__C::MISSING, __I::STANDALONE, &__I::SHAPES, &[...]);
 ///     const OWN: Shapes = Self::ENTRY.leave(&<Output<Self, 3, __C, __I> as Carry>::SHAPES, &[...]);
@@ -111,7 +111,7 @@ fn pieces(names: &Names<'_>) -> TokenStream {
     }
 }
 
-/// ```ignore
+/// ```text
 /// impl<__C: Value<Of = BlockConfig>, __I: Carry> Walk<__C, __I> for Block {
 ///     const OUT: Shapes = whole(
 ///         &Self::ENTRY,
@@ -148,7 +148,7 @@ fn is_checked_here(names: &Names<'_>) -> bool {
 
 /// One report for every field, all tokens of which stand at the field:
 ///
-/// ```ignore
+/// ```text
 /// const _: () = report(&<Block as At<0, Base<Block>, Standalone>>::OUT);
 /// ```
 pub fn reports(names: &Names<'_>) -> TokenStream {
@@ -164,7 +164,7 @@ pub fn reports(names: &Names<'_>) -> TokenStream {
 
 /// The reports of a generic model wait until it is used with concrete parameters:
 ///
-/// ```ignore
+/// ```text
 /// impl<const W: usize> Checked for Block<W> { const CHECK: () = { report(...); report(...); }; }
 /// ```
 pub fn checked(names: &Names<'_>) -> TokenStream {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError};
 use crate::egraph::{CostModel, Report, Rewrites, optimize};
@@ -412,11 +413,47 @@ impl Session {
     /// # Errors
     /// When an input was never given or the device fails.
     pub fn run(&mut self, step: StepId) -> Result<(), SessionError> {
-        let step = &self.steps[step.0];
-        if let Some(input) = step.inputs.iter().find(|input| !input.given) {
-            return Err(SessionError::Missing(input.named.name.clone()));
+        self.check_inputs(step)?;
+        Ok(self.executor.run(self.steps[step.0].program)?)
+    }
+
+    /// Run a step so many times and tell the median time of each kernel, by name in the plan's
+    /// order; nothing where the device cannot tell.
+    ///
+    /// # Errors
+    /// When an input was never given or the device fails.
+    pub fn profile(
+        &mut self,
+        step: StepId,
+        runs: usize,
+    ) -> Result<Vec<(String, Duration)>, SessionError> {
+        let mut samples: Vec<Vec<Duration>> = Vec::new();
+        for _ in 0..runs.max(1) {
+            self.check_inputs(step)?;
+            let durations = self.executor.profile(self.steps[step.0].program)?;
+            samples.resize(durations.len(), Vec::new());
+            for (sample, duration) in samples.iter_mut().zip(durations) {
+                sample.push(duration);
+            }
         }
-        Ok(self.executor.run(step.program)?)
+        let median = |mut sample: Vec<Duration>| {
+            sample.sort_unstable();
+            sample.get(sample.len() / 2).copied().unwrap_or_default()
+        };
+        let names = self.steps[step.0]
+            .plan
+            .kernels
+            .iter()
+            .map(|kernel| kernel.name.clone());
+        Ok(names.zip(samples.into_iter().map(median)).collect())
+    }
+
+    fn check_inputs(&self, step: StepId) -> Result<(), SessionError> {
+        let missing = self.steps[step.0].inputs.iter().find(|input| !input.given);
+        match missing {
+            Some(input) => Err(SessionError::Missing(input.named.name.clone())),
+            None => Ok(()),
+        }
     }
 
     /// An output of a step's last run, row-major (integers as floats).

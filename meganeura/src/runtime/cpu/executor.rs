@@ -1,5 +1,6 @@
 use std::num::NonZero;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::bounds;
 use super::contract::ContractProgram;
@@ -263,6 +264,24 @@ impl Executor for CpuExecutor {
     }
 
     fn run(&mut self, program: ProgramId) -> Result<(), RunError> {
+        self.run_each(program, |_| {})
+    }
+
+    fn profile(&mut self, program: ProgramId) -> Result<Vec<Duration>, RunError> {
+        let mut durations = Vec::new();
+        let mut begin = Instant::now();
+        self.run_each(program, |_| {
+            let end = Instant::now();
+            durations.push(end - begin);
+            begin = end;
+        })?;
+        Ok(durations)
+    }
+}
+
+impl CpuExecutor {
+    /// Run every kernel of a program and tell after each.
+    fn run_each(&self, program: ProgramId, mut done: impl FnMut(&str)) -> Result<(), RunError> {
         let program = self.programs.get(program.0 as usize);
         let program = program.ok_or_else(|| RunError::Failed("no such program".to_owned()))?;
         if program.stale {
@@ -271,12 +290,13 @@ impl Executor for CpuExecutor {
         }
         for (name, kernel) in &program.kernels {
             // SAFETY: the accesses were checked at `load`; bound memory is there unless the
-            // program is stale, the rest belongs to the program; `self` is borrowed mutably,
-            // so nothing else runs.
+            // program is stale, the rest belongs to the program; both callers borrow `self`
+            // mutably, so nothing else runs.
             unsafe { kernel.run(&self.pool) }.map_err(|message| RunError::Kernel {
                 kernel: name.clone(),
                 message,
             })?;
+            done(name);
         }
         Ok(())
     }

@@ -265,9 +265,13 @@ impl LoopProgram {
         // SAFETY: the caller's promise.
         unsafe {
             let state = &mut *self.frames[worker].0.get();
+            let last = rows.end.saturating_sub(1);
             for (number, row) in rows.enumerate() {
                 let product = product.add(number * stride);
                 let mut tile = self.enter_row(state, row, (columns.start, columns.end));
+                if row < last {
+                    self.fetch_next(state, columns.clone());
+                }
                 for phase in &self.code.phases {
                     self.execute(state, &phase.row, &tile, 1);
                     for first in columns.clone().step_by(width) {
@@ -379,7 +383,14 @@ impl LoopProgram {
     /// Fetches what the next row will read and write, an equal share in every phase. Rows
     /// are too short for the hardware to notice that they follow each other.
     fn fetch_next_row(&self, state: &State, phase: usize) {
-        let part = share(self.code.columns, self.code.phases.len(), phase);
+        self.fetch_next(
+            state,
+            share(self.code.columns, self.code.phases.len(), phase),
+        );
+    }
+
+    /// Fetches some columns of the next row.
+    fn fetch_next(&self, state: &State, part: Range<usize>) {
         for (walk, start) in self.code.walks.iter().zip(&state.starts) {
             if let Some(ahead) = walk.ahead {
                 fetch(start.wrapping_add(ahead + part.start), part.len());
