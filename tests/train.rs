@@ -424,3 +424,29 @@ fn annealing_ends_at_zero_and_gives_the_learning_rate_back() {
     let full = moved(small_trainer(0.1), &mut constant);
     assert!((0.3..0.9).contains(&(annealed / full)), "{annealed} {full}");
 }
+
+#[test]
+fn a_profile_names_every_kernel_and_changes_no_result() {
+    let graph = Graph::new();
+    let x = graph.input("x", [4, 6], DType::F32);
+    let weight = graph.parameter("weight", [6, 3], Init::Ones);
+    graph.output("y", x.matmul(weight).softmax());
+    let mut session = Session::new(&Device::cpu(), 0).expect("a session");
+    let step = session.compile(&graph).expect("a step");
+    assert!(session.profile(step, 1).is_err(), "an input is missing");
+    session.input(step, "x", &[0.5; 24]).expect("an input");
+    let profile = session.profile(step, 3).expect("a profile");
+    let names: Vec<&str> = profile.iter().map(|(name, _)| name.as_str()).collect();
+    let expected: Vec<&str> = session
+        .plan(step)
+        .kernels
+        .iter()
+        .map(|kernel| kernel.name.as_str())
+        .collect();
+    assert_eq!(names, expected);
+    close(
+        &session.output(step, "y").expect("an output"),
+        &[1.0 / 3.0; 12],
+        "softmax of equals",
+    );
+}

@@ -2,12 +2,14 @@
 
 mod compile;
 mod grid;
+mod moves;
 mod program;
 mod registers;
 mod run;
 mod schedule;
 mod simplify;
 mod stages;
+mod sums;
 
 use super::memory::Region;
 use super::vector::InstructionSet;

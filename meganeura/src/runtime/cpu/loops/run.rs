@@ -4,13 +4,12 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 
 use super::super::pool::Pool;
-use super::super::vector::{VectorFn, combine};
 use super::grid::{Grid, share};
-use super::program::{Code, Origin, Pending, Phase, Shape, Slot, Step, Sum, Tiling, Work};
-use crate::ir::Combine;
-
-/// Rows that are added up before their sum is added to the result.
-const BLOCK: usize = 64;
+use super::moves::{
+    Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather, scatter,
+    unflatten,
+};
+use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
 
 /// A compiled kernel with room to run in.
 pub(in super::super) struct LoopProgram {
@@ -18,7 +17,7 @@ pub(in super::super) struct LoopProgram {
     pub(super) grid: Grid,
     /// One for each worker.
     pub(super) frames: Vec<Frame>,
-    partials: *mut f32,
+    pub(super) partials: *mut f32,
     pub(super) stages: UnsafeCell<Stages>,
 }
 
@@ -41,36 +40,36 @@ unsafe impl Send for LoopProgram {}
 
 pub(super) struct State {
     /// What the slots point to.
-    table: Vec<*mut f32>,
-    scratch: *mut f32,
+    pub(super) table: Vec<*mut f32>,
+    pub(super) scratch: *mut f32,
     pub(super) cells: Vec<f64>,
     /// The row's index along each outer axis.
-    index: Vec<usize>,
+    pub(super) index: Vec<usize>,
     /// Each walk at the start of the row.
-    starts: Vec<*mut f32>,
+    pub(super) starts: Vec<*mut f32>,
     /// For each walk, the element at the start of each row of the tile.
-    listed: Vec<Vec<usize>>,
-    pending: Vec<PendingState>,
+    pub(super) listed: Vec<Vec<usize>>,
+    pub(super) pending: Vec<PendingState>,
 }
 
 /// Which result a worker's pending sum belongs to.
 #[derive(Clone, Copy)]
-struct PendingState {
-    address: usize,
+pub(super) struct PendingState {
+    pub(super) address: usize,
     /// Rows in it.
-    rows: usize,
-    target: *mut f32,
+    pub(super) rows: usize,
+    pub(super) target: *mut f32,
 }
 
 /// The tile that steps work on.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
-    rows: usize,
+    pub(super) rows: usize,
     /// Of each row.
     pub(super) columns: usize,
     pub(super) first_column: usize,
     /// The columns of the task.
-    range: (usize, usize),
+    pub(super) range: (usize, usize),
 }
 
 impl LoopProgram {
@@ -167,52 +166,6 @@ impl LoopProgram {
         }
     }
 
-    /// Empties the results of accumulates.
-    unsafe fn clear(&self) {
-        for (sum, partials) in self.code.sums.iter().zip(&self.grid.partials) {
-            let identity = sum.combine.identity();
-            match partials {
-                // SAFETY: partial results have `span` floats each.
-                Some(partials) => unsafe {
-                    let start = self.partials.add(partials.start);
-                    fill(start, sum.span * partials.copies, identity);
-                },
-                None => sum.for_each_run(&self.code, |address, count, stride| {
-                    for i in 0..count {
-                        // SAFETY: the result's addresses were checked.
-                        unsafe { sum.output.add(address + i * stride).write(identity) };
-                    }
-                }),
-            }
-        }
-    }
-
-    /// Combines partial results, in order.
-    unsafe fn merge(&self) {
-        for (sum, partials) in self.code.sums.iter().zip(&self.grid.partials) {
-            let Some(partials) = partials else { continue };
-            sum.for_each_run(&self.code, |address, count, stride| {
-                for first in (0..count).step_by(BLOCK) {
-                    let mut block = [f64::from(sum.combine.identity()); BLOCK];
-                    let length = BLOCK.min(count - first);
-                    for copy in 0..partials.copies {
-                        let start = partials.start + copy * sum.span + address + first * stride;
-                        for (i, total) in block[..length].iter_mut().enumerate() {
-                            // SAFETY: within the partial result.
-                            let part = unsafe { self.partials.add(start + i * stride).read() };
-                            *total = combine(sum.combine, *total, f64::from(part));
-                        }
-                    }
-                    for (i, total) in block[..length].iter().enumerate() {
-                        let to = sum.output.wrapping_add(address + (first + i) * stride);
-                        // SAFETY: the result's addresses were checked.
-                        unsafe { to.write(*total as f32) };
-                    }
-                }
-            });
-        }
-    }
-
     /// Runs one task with a worker's frame.
     fn task(&self, task: usize, worker: usize) {
         let (rows, chunks) = self.grid.task(task);
@@ -297,35 +250,6 @@ impl LoopProgram {
                 (chunks.end * columns).min(self.code.columns),
             ),
             Tiling::Narrow { .. } => (0, self.code.columns),
-        }
-    }
-
-    pub(super) unsafe fn begin_sums(&self, state: &mut State, task: usize, range: (usize, usize)) {
-        for (index, sum) in self.code.sums.iter().enumerate() {
-            let target = match self.grid.partials[index] {
-                None => sum.output,
-                Some(partials) => {
-                    let copy = if partials.by_task {
-                        task
-                    } else {
-                        task / self.grid.column_tasks
-                    };
-                    let copy = copy.min(partials.copies - 1);
-                    self.partials.wrapping_add(partials.start + copy * sum.span)
-                }
-            };
-            state.pending[index] = PendingState {
-                address: 0,
-                rows: 0,
-                target,
-            };
-            if let Pending::Row(room) = sum.pending {
-                // SAFETY: the scratch row has room for all columns.
-                unsafe {
-                    let row = state.scratch.add(room + range.0);
-                    fill(row, range.1 - range.0, sum.combine.identity());
-                }
-            }
         }
     }
 
@@ -555,327 +479,6 @@ impl LoopProgram {
             // SAFETY: there is a float for each row.
             unsafe { to.add(row).write(index.index[axis] as f32) };
             index.advance();
-        }
-    }
-
-    /// Adds a tile to an accumulate.
-    #[expect(clippy::too_many_arguments)]
-    unsafe fn accumulate(
-        &self,
-        state: &mut State,
-        index: usize,
-        shape: Shape,
-        fold: VectorFn,
-        from: *mut f32,
-        tile: &Tile,
-        count: usize,
-    ) {
-        let sum = &self.code.sums[index];
-        // For each row: how often its value counts.
-        let times = count.checked_div(tile.rows).unwrap_or(0);
-        let null = std::ptr::null();
-        // SAFETY: as for `execute`.
-        unsafe {
-            if let Pending::Cell(cell) = sum.pending {
-                let to = state.cells.as_mut_ptr().add(cell).cast();
-                let together = shape == Shape::Full || (shape == Shape::Row && times == 1);
-                if together && sum.strides.iter().all(|&stride| stride == 0) {
-                    self.advance(state, index, 0, tile.range);
-                    fold(to, from, null, null, count);
-                    return;
-                }
-            }
-            let mut position = state.index.clone();
-            let mut position = Odometer::new(&self.code.outer, &mut position);
-            for row in 0..tile.rows {
-                self.advance(
-                    state,
-                    index,
-                    address(&sum.strides, position.index),
-                    tile.range,
-                );
-                position.advance();
-                let from = match shape {
-                    Shape::Full => from.add(row * tile.columns),
-                    Shape::Row => from.add(row),
-                    Shape::Uniform => from,
-                };
-                match sum.pending {
-                    Pending::Cell(cell) => {
-                        let to = state.cells.as_mut_ptr().add(cell).cast();
-                        fold(to, from, null, null, times);
-                    }
-                    Pending::Columns(first) => {
-                        let totals = &mut state.cells[first..first + tile.columns];
-                        for (column, total) in totals.iter_mut().enumerate() {
-                            let column = if shape == Shape::Full { column } else { 0 };
-                            let value = f64::from(from.add(column).read());
-                            *total = combine(sum.combine, *total, value);
-                        }
-                    }
-                    // Only of tiles of one row, which steps add to.
-                    Pending::Row(_) => {}
-                }
-            }
-        }
-    }
-
-    /// Readies all pending sums for the row just entered.
-    pub(super) unsafe fn advance_sums(&self, state: &mut State, range: (usize, usize)) {
-        for index in 0..self.code.sums.len() {
-            let address = address(&self.code.sums[index].strides, &state.index);
-            // SAFETY: the caller's promise.
-            unsafe { self.advance(state, index, address, range) };
-        }
-    }
-
-    /// Readies the pending sum for one more row, whose result is at `address`.
-    unsafe fn advance(
-        &self,
-        state: &mut State,
-        index: usize,
-        address: usize,
-        range: (usize, usize),
-    ) {
-        let pending = state.pending[index];
-        let full =
-            pending.rows >= BLOCK && matches!(self.code.sums[index].pending, Pending::Row(_));
-        if pending.rows > 0 && (full || pending.address != address) {
-            // SAFETY: the caller's promise.
-            unsafe { self.flush(state, index, range) };
-        }
-        let pending = &mut state.pending[index];
-        pending.address = address;
-        pending.rows += 1;
-    }
-
-    /// Adds the pending sum to its result.
-    pub(super) unsafe fn flush(&self, state: &mut State, index: usize, range: (usize, usize)) {
-        let sum = &self.code.sums[index];
-        let pending = &mut state.pending[index];
-        if pending.rows == 0 {
-            return;
-        }
-        pending.rows = 0;
-        // SAFETY: addresses of results were checked; rows have room for all columns.
-        unsafe {
-            match sum.pending {
-                Pending::Cell(cell) => {
-                    let to = pending.target.add(pending.address);
-                    let value = &mut state.cells[cell];
-                    let total = combine(sum.combine, f64::from(to.read()), *value);
-                    to.write(total as f32);
-                    *value = f64::from(sum.combine.identity());
-                }
-                Pending::Columns(first) => {
-                    let to = pending.target.add(pending.address);
-                    for column in 0..self.code.columns {
-                        let to = to.add(column * sum.column_stride);
-                        let value = &mut state.cells[first + column];
-                        let total = combine(sum.combine, f64::from(to.read()), *value);
-                        to.write(total as f32);
-                        *value = f64::from(sum.combine.identity());
-                    }
-                }
-                Pending::Row(room) => {
-                    let count = range.1 - range.0;
-                    let from = state.scratch.add(room + range.0);
-                    let start = pending.address + range.0 * sum.column_stride;
-                    let to = pending.target.add(start);
-                    if sum.column_stride == 1 {
-                        (sum.merge)(to, to, from, std::ptr::null(), count);
-                    } else {
-                        for i in 0..count {
-                            let to = to.add(i * sum.column_stride);
-                            (sum.merge)(to, to, from.add(i), std::ptr::null(), 1);
-                        }
-                    }
-                    fill(from, count, sum.combine.identity());
-                }
-            }
-        }
-    }
-}
-
-impl Sum {
-    /// Every address of the result, in runs: the first, how many, how far apart.
-    fn for_each_run(&self, code: &Code, mut run: impl FnMut(usize, usize, usize)) {
-        let kept: Vec<(usize, usize)> = code
-            .outer
-            .iter()
-            .zip(&self.strides)
-            .filter(|(_, stride)| **stride != 0)
-            .map(|(&dim, &stride)| (dim, stride))
-            .collect();
-        let dims: Vec<usize> = kept.iter().map(|(dim, _)| *dim).collect();
-        let strides: Vec<usize> = kept.iter().map(|(_, stride)| *stride).collect();
-        let count = match self.pending {
-            Pending::Cell(_) => 1,
-            Pending::Row(_) | Pending::Columns(_) => code.columns,
-        };
-        let mut index = vec![0; dims.len()];
-        let mut index = Odometer::new(&dims, &mut index);
-        for _ in 0..dims.iter().product() {
-            run(
-                address(&strides, index.index),
-                count,
-                self.column_stride.max(1),
-            );
-            index.advance();
-        }
-    }
-}
-
-/// Counts through the rows.
-struct Odometer<'a> {
-    dims: &'a [usize],
-    index: &'a mut [usize],
-}
-
-impl<'a> Odometer<'a> {
-    fn new(dims: &'a [usize], index: &'a mut [usize]) -> Self {
-        Self { dims, index }
-    }
-
-    fn advance(&mut self) {
-        for (i, &dim) in self.index.iter_mut().zip(self.dims).rev() {
-            *i += 1;
-            if *i < dim {
-                return;
-            }
-            *i = 0;
-        }
-    }
-}
-
-fn address(strides: &[usize], index: &[usize]) -> usize {
-    strides
-        .iter()
-        .zip(index)
-        .map(|(stride, i)| stride * i)
-        .sum()
-}
-
-/// The index along each axis of a row.
-fn unflatten(dims: &[usize], mut row: usize, index: &mut [usize]) {
-    for (i, &dim) in index.iter_mut().zip(dims).rev() {
-        *i = row % dim.max(1);
-        row /= dim.max(1);
-    }
-}
-
-unsafe fn fill(to: *mut f32, count: usize, value: f32) {
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(to, count) }.fill(value);
-}
-
-/// Asks for memory that is needed soon.
-fn fetch(from: *const f32, count: usize) {
-    /// Floats of a cache line.
-    const LINE: usize = 16;
-    for line in (0..count).step_by(LINE) {
-        let from = from.wrapping_add(line);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint; it reads nothing that the program could notice.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(from.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = from;
-    }
-}
-
-/// Whole numbers in a row.
-fn count_from(first: usize, to: &mut [f32]) {
-    match i32::try_from(first + to.len()) {
-        // Converting these is a vector instruction everywhere.
-        Ok(end) => {
-            let numbers = first as i32..end;
-            to.iter_mut()
-                .zip(numbers)
-                .for_each(|(to, number)| *to = number as f32);
-        }
-        Err(_) => {
-            let numbers = first..;
-            to.iter_mut()
-                .zip(numbers)
-                .for_each(|(to, number)| *to = number as f32);
-        }
-    }
-}
-
-/// Rows shorter than this are folded side by side.
-const ROW: usize = 32;
-/// How many at a time.
-const ROWS: usize = 16;
-
-/// [`ROWS`] short rows, each in one number.
-unsafe fn fold_rows(how: Combine, from: *const f32, columns: usize, to: *mut f32) {
-    let mut totals = [how.identity(); ROWS];
-    for column in 0..columns {
-        for (row, total) in totals.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            let value = unsafe { from.add(row * columns + column).read() };
-            *total = match how {
-                Combine::Sum => *total + value,
-                Combine::Maximum if *total > value || total.is_nan() => *total,
-                Combine::Maximum => value,
-            };
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe { to.cast::<[f32; ROWS]>().write_unaligned(totals) };
-}
-
-unsafe fn fold_one(how: Combine, fold: VectorFn, from: *const f32, count: usize) -> f32 {
-    let mut cell = f64::from(how.identity());
-    // SAFETY: the caller's promise.
-    unsafe {
-        fold(
-            (&raw mut cell).cast(),
-            from,
-            std::ptr::null(),
-            std::ptr::null(),
-            count,
-        );
-    }
-    cell as f32
-}
-
-unsafe fn gather(to: *mut f32, from: *const f32, count: usize, stride: usize, convert: bool) {
-    for i in 0..count {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let from = from.add(i * stride);
-            let value = if convert {
-                from.cast::<u32>().read() as f32
-            } else {
-                from.read()
-            };
-            to.add(i).write(value);
-        }
-    }
-}
-
-unsafe fn scatter(
-    to: *mut f32,
-    from: *const f32,
-    count: usize,
-    stride: usize,
-    convert: bool,
-    splat: bool,
-) {
-    for i in 0..count {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let value = from.add(if splat { 0 } else { i }).read();
-            let to = to.add(i * stride);
-            if convert {
-                to.cast::<u32>().write(value as u32);
-            } else {
-                to.write(value);
-            }
         }
     }
 }
