@@ -1,5 +1,6 @@
-//! From a graph to kernels: which nodes share one ([`fuse`](self)), what each does, in which
-//! order they run and which buffers they read and write.
+//! From a graph to kernels: which nodes share one (`fuse`), which move to where they are read
+//! (`sink`), what each kernel does (`emit`), in which order they run and which buffers they
+//! read and write (`order`).
 
 mod domain;
 mod emit;

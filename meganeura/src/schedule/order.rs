@@ -1,8 +1,11 @@
 use rustc_hash::FxHashMap;
 
+use super::domain::Place;
 use super::emit::Emitter;
 use super::fuse::{Fusion, Kind, live_nodes};
-use super::kernel::{Access, Action, Body, BufferId, Instruction, Kernel, Program};
+use super::kernel::{
+    Access, Action, Body, BufferId, Instruction, Kernel, LoopKernel, Program, Store,
+};
 use super::reference::References;
 use crate::ir::{DType, Graph, Node, NodeId};
 
@@ -218,8 +221,7 @@ impl<'a> Scheduler<'a> {
         let target = BufferId(variable.index() as u32);
         probe.stores_of.insert(value, vec![target]);
         for &id in &self.fusion.groups[group].members {
-            if self.fusion.role_of[id.index()].place == super::domain::Place::Outside && id != value
-            {
+            if self.fusion.role_of[id.index()].place == Place::Outside && id != value {
                 probe
                     .stores_of
                     .insert(id, vec![BufferId(id.index() as u32)]);
@@ -336,11 +338,11 @@ fn whole_copy(node: &Node, from: BufferId, to: BufferId) -> Kernel {
     };
     let mut body = Body::default();
     let value = body.program.push(Instruction::Load(dense(from)));
-    body.stores.push(super::kernel::Store {
+    body.stores.push(Store {
         value,
         access: dense(to),
     });
-    let kernel = super::kernel::LoopKernel {
+    let kernel = LoopKernel {
         outer: Vec::new(),
         columns: node.ty.shape.elements(),
         body,
