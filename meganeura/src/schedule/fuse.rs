@@ -107,19 +107,19 @@ impl<'a> Fusion<'a> {
             prologue: vec![false; nodes.len()],
             waits: vec![false; nodes.len()],
         };
-        let readers = fusion.count_readers(live);
+        let readers = fusion.readers(live);
         for index in (0..nodes.len()).filter(|&index| live[index]) {
             let id = NodeId::new(index);
             let kept = stored.contains(&id);
             fusion.inline[index] = fusion.is_inline(id);
             fusion.waits[index] =
-                !fusion.inline[index] && !kept && readers[index] == 1 && fusion.may_wait(id);
+                !fusion.inline[index] && !kept && readers[index].len() == 1 && fusion.may_wait(id);
             if kept || !(fusion.inline[index] || fusion.waits[index]) {
                 fusion.place(id);
             }
         }
         fusion.merge();
-        fusion.sink(live, stored);
+        fusion.sink(&readers, stored);
         fusion
     }
 
@@ -136,21 +136,6 @@ impl<'a> Fusion<'a> {
             self.is_free(base) && (self.inline[base.index()] || reference.layout.is_uniform())
         };
         matches!(node.op.def.lowering, Lowering::Pointwise(_)) && node.inputs.iter().all(uniform)
-    }
-
-    /// How many nodes read each node, through views or not.
-    fn count_readers(&self, live: &[bool]) -> Vec<usize> {
-        let mut readers = vec![0; self.nodes.len()];
-        for index in (0..self.nodes.len()).filter(|&index| live[index]) {
-            let view = matches!(self.nodes[index].op.def.lowering, Lowering::View(_));
-            if view && self.references.copies[index].is_none() {
-                continue;
-            }
-            for reference in self.operands(NodeId::new(index)) {
-                readers[reference.base.index()] += 1;
-            }
-        }
-        readers
     }
 
     /// Whether a node can be computed wherever its reader is.

@@ -6,24 +6,24 @@ use super::reference::Reference;
 use crate::ir::{Lowering, NodeId};
 
 /// Who reads a value: the reader, how it sees the value.
-type Readers<'a> = Vec<Vec<(NodeId, &'a Reference)>>;
+pub(super) type Readers<'a> = Vec<Vec<(NodeId, &'a Reference)>>;
 
 impl<'a> Fusion<'a> {
     /// Move elementwise nodes that only one other kernel reads into that kernel, when what
     /// they are made of is in memory anyway: the mask of a ReLU, made of its result, need not
     /// be written and read.
-    pub(super) fn sink(&mut self, live: &[bool], stored: &[NodeId]) {
-        let readers = self.readers(live);
+    pub(super) fn sink(&mut self, readers: &Readers<'a>, stored: &[NodeId]) {
         // Last first, so that what a moved node was made of can follow it.
         for index in (0..self.nodes.len()).rev() {
             let id = NodeId::new(index);
-            if let Some(target) = self.better_kernel(id, &readers, stored) {
+            if let Some(target) = self.better_kernel(id, readers, stored) {
                 self.move_to(id, target);
             }
         }
     }
 
-    fn readers(&self, live: &[bool]) -> Readers<'a> {
+    /// The readers of every node, through views or not.
+    pub(super) fn readers(&self, live: &[bool]) -> Readers<'a> {
         let mut readers: Readers<'a> = vec![Vec::new(); self.nodes.len()];
         for index in (0..self.nodes.len()).filter(|&index| live[index]) {
             let view = matches!(self.nodes[index].op.def.lowering, Lowering::View(_));

@@ -264,13 +264,13 @@ impl Executor for CpuExecutor {
     }
 
     fn run(&mut self, program: ProgramId) -> Result<(), RunError> {
-        self.run_each(program, |_| {})
+        self.run_each(program, || {})
     }
 
     fn profile(&mut self, program: ProgramId) -> Result<Vec<Duration>, RunError> {
         let mut durations = Vec::new();
         let mut begin = Instant::now();
-        self.run_each(program, |_| {
+        self.run_each(program, || {
             let end = Instant::now();
             durations.push(end - begin);
             begin = end;
@@ -281,7 +281,7 @@ impl Executor for CpuExecutor {
 
 impl CpuExecutor {
     /// Run every kernel of a program and tell after each.
-    fn run_each(&self, program: ProgramId, mut done: impl FnMut(&str)) -> Result<(), RunError> {
+    fn run_each(&self, program: ProgramId, mut done: impl FnMut()) -> Result<(), RunError> {
         let program = self.programs.get(program.0 as usize);
         let program = program.ok_or_else(|| RunError::Failed("no such program".to_owned()))?;
         if program.stale {
@@ -296,7 +296,7 @@ impl CpuExecutor {
                 kernel: name.clone(),
                 message,
             })?;
-            done(name);
+            done();
         }
         Ok(())
     }
