@@ -7,6 +7,7 @@
 mod array;
 mod dtype;
 mod graph;
+pub mod html;
 mod init;
 mod op;
 pub mod random;
