@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::axes::merge_axes;
 use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
 use super::kernel::{
@@ -153,29 +154,27 @@ impl<'a> Emitter<'a> {
         for &id in members.iter().filter(|&&id| id != root) {
             self.member(&mut building, id);
         }
-        let (m, batch) = domain
-            .outer
-            .split_last()
-            .expect("a contraction has at least two axes");
-        let [left, right] = [0, 1].map(|side| self.side(root, side));
-        let k = left.layout.dims[left.layout.dims.len() - 1];
-        ContractKernel {
-            batch: batch.to_vec(),
-            m: *m,
-            n: domain.columns,
-            k,
-            left: self.contract_operand(left),
-            right: self.contract_operand(right),
+        let axes = self.fusion.contract_axes(root);
+        let [left, right] = [(0, axes.left()), (1, axes.right())]
+            .map(|(side, domain)| self.contract_operand(self.side(root, side), domain));
+        let mut kernel = ContractKernel {
+            batch: axes.batch,
+            m: axes.m,
+            n: axes.n,
+            k: axes.k,
+            left,
+            right,
             epilogue: building.body,
-        }
+        };
+        merge_axes(&mut kernel);
+        kernel
     }
 
     fn side(&self, root: NodeId, side: usize) -> &'a Reference {
         &self.fusion.references.of[self.node(root).inputs[side].index()]
     }
 
-    fn contract_operand(&self, reference: &Reference) -> Operand {
-        let domain = Domain::of(&Shape::from(&reference.layout.dims[..]));
+    fn contract_operand(&self, reference: &Reference, domain: Domain) -> Operand {
         let mut building = Building::new(None, domain);
         let value = self.operand(&mut building, reference, Place::Full);
         Operand {
@@ -326,10 +325,7 @@ impl<'a> Emitter<'a> {
             .iter()
             .map(|input| {
                 let base = self.fusion.references.of[input.index()].base;
-                let scalar = Reference {
-                    base,
-                    layout: Layout::contiguous(&Shape::scalar()),
-                };
+                let scalar = Reference::plain(base, Layout::contiguous(&Shape::scalar()));
                 self.operand(building, &scalar, Place::Row)
             })
             .collect();

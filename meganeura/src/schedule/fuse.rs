@@ -4,6 +4,7 @@
 //! is at hand there, else it starts a kernel of its own. Kernels over one domain that read
 //! the same memory are merged afterwards.
 
+use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
 use crate::ir::{Graph, Layout, Lowering, Node, NodeId, Shape};
@@ -194,17 +195,26 @@ impl<'a> Fusion<'a> {
                     false => self.join_or_start(id, shape, &[Role::OVER_ROWS, Role::OF_ROW_VALUES]),
                 }
             }
-            Lowering::Contract => self.start(id, Kind::Contract, &node.ty.shape, Role::FULL),
+            Lowering::Contract => {
+                let domain = self.contract_axes(id).result();
+                self.start(id, Kind::Contract, domain, Role::FULL);
+            }
             Lowering::Gather | Lowering::ScatterAdd => {
-                self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
+                let domain = Domain::of(&node.ty.shape);
+                self.start(id, Kind::Indexed, domain, Role::OVER_ROWS);
             }
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
 
-    fn start(&mut self, id: NodeId, kind: Kind, shape: &Shape, role: Role) {
+    /// How the axes of a contraction are cut.
+    pub fn contract_axes(&self, id: NodeId) -> ContractAxes {
+        let operands = self.operands(id);
+        ContractAxes::of(operands[0], operands[1]).expect("operands that do not nest are copied")
+    }
+
+    fn start(&mut self, id: NodeId, kind: Kind, domain: Domain, role: Role) {
         let group = self.groups.len();
-        let domain = Domain::of(shape);
         self.groups.push(Group {
             kind,
             domain,
@@ -243,7 +253,12 @@ impl<'a> Fusion<'a> {
         let shape = &self.node(base).ty.shape;
         if matches!(lowering, Lowering::Contract) {
             let whole = reference.layout.is_contiguous() && reference.layout.dims == shape.dims();
-            if whole && self.fits_as_prologue(base, &Domain::of(shape), Place::Full) {
+            let axes = self.contract_axes(reader);
+            let domain = match self.operands(reader)[0].base == base {
+                true => axes.left(),
+                false => axes.right(),
+            };
+            if whole && self.fits_as_prologue(base, &domain, Place::Full) {
                 self.become_prologue(base);
             } else {
                 self.place(base);
@@ -321,7 +336,7 @@ impl<'a> Fusion<'a> {
                 }
             }
         }
-        self.start(id, Kind::Loop, shape, roles[0]);
+        self.start(id, Kind::Loop, Domain::of(shape), roles[0]);
     }
 
     /// The domain, perhaps with finer outer axes, in which the group can take the node in.

@@ -47,7 +47,7 @@ pub fn schedule(graph: &Graph) -> Schedule {
     let nodes = graph.nodes();
     let live = live_nodes(graph);
     let roots = roots(graph);
-    let references = References::of_graph(graph, &roots);
+    let references = References::of_graph(graph, &live, &roots);
     // A view of a whole value as it lies is that value.
     let roots: Vec<NodeId> = roots
         .iter()

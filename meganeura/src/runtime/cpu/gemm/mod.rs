@@ -14,6 +14,7 @@
 //! Products with few rows or columns go through `dot` instead.
 
 mod block;
+mod compound;
 mod dot;
 mod kernel;
 mod pack;
@@ -24,6 +25,7 @@ mod split;
 mod tests;
 mod vector;
 
+pub use compound::{Addresses, Compound};
 pub use problem::{GemmError, Matrix, Operand, Output, Problem, Source, Target, Tile};
 
 use super::pool::Pool;
