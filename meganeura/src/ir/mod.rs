@@ -10,6 +10,7 @@ mod graph;
 mod init;
 mod op;
 pub mod random;
+mod region;
 mod scalar;
 mod shape;
 mod text;
@@ -25,6 +26,7 @@ pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
     TensorType, Vjp,
 };
+pub use region::{Assembly, Steps, Window};
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
 pub use treatment::Treatment;

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::{Array, Combine, DType, Layout, ScalarOp, Shape, Tensor};
+use super::{Array, Assembly, Combine, DType, Layout, ScalarOp, Shape, Steps, Tensor, Window};
 
 /// A float that compares and hashes by its bits, for use in attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +45,12 @@ pub enum Attributes {
     ShapeAxis(Shape, usize),
     /// The result's element type.
     DType(DType),
+    /// The places that are taken along each axis.
+    Slice(Vec<Steps>),
+    /// Where operands go in the result.
+    Assembly(Assembly),
+    /// A window along an axis.
+    Window(Window),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }
@@ -69,6 +75,14 @@ impl Attributes {
         match self {
             Attributes::Axes(axes) | Attributes::Permutation(axes) => axes,
             _ => &[],
+        }
+    }
+
+    /// Where operands go in the result.
+    pub fn as_assembly(&self) -> Option<&Assembly> {
+        match self {
+            Attributes::Assembly(assembly) => Some(assembly),
+            _ => None,
         }
     }
 }
@@ -145,6 +159,8 @@ pub enum Lowering {
     View(fn(&Attributes, &Layout, &Shape) -> Option<Layout>),
     /// Batched matrix product of operands of one rank.
     Contract,
+    /// The operands as pieces of the result, which [`Attributes::Assembly`] describes.
+    Assemble,
     /// Rows of a table chosen by indices.
     Gather,
     /// Rows added into a table at indices.

@@ -16,6 +16,7 @@ mod loss;
 mod movement;
 mod normalization;
 mod reduce;
+mod region;
 mod rules;
 mod unary;
 
@@ -32,6 +33,7 @@ pub fn all() -> Vec<&'static OpDef> {
         arithmetic::OPS,
         compare::OPS,
         movement::OPS,
+        region::OPS,
         reduce::OPS,
         contraction::OPS,
         index::OPS,
