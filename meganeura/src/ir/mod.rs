@@ -5,6 +5,7 @@
 //! cheap handle into a graph.
 
 mod array;
+mod convolution;
 mod dtype;
 mod graph;
 mod init;
@@ -17,6 +18,7 @@ mod text;
 mod treatment;
 
 pub use array::Array;
+pub use convolution::{Convolution, Pool};
 pub use dtype::DType;
 pub use graph::{
     Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,

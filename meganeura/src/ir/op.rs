@@ -1,7 +1,10 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::{Array, Assembly, Combine, DType, Layout, ScalarOp, Shape, Steps, Tensor, Window};
+use super::{
+    Array, Assembly, Combine, Convolution, DType, Layout, Pool, ScalarOp, Shape, Steps, Tensor,
+    Window,
+};
 
 /// A float that compares and hashes by its bits, for use in attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,6 +54,10 @@ pub enum Attributes {
     Assembly(Assembly),
     /// A window along an axis.
     Window(Window),
+    /// How a kernel moves over its input.
+    Convolution(Convolution),
+    /// How a pool's window moves, and whether padding counts in its mean.
+    Pool(Pool, bool),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }
@@ -137,7 +144,8 @@ pub enum Vjp {
     /// No gradient flows through it.
     Zero,
     /// From attributes, operands, result and the gradient of the result: one gradient per
-    /// operand, of the operand's shape; `None` for an operand that gets none.
+    /// operand, of the operand's shape; `None` for an operand that gets none. A composite's
+    /// rule, made of primitives, is used in place of what its expansion would give.
     #[allow(clippy::type_complexity)]
     Rule(for<'g> fn(&Attributes, &[Tensor<'g>], Tensor<'g>, Tensor<'g>) -> Vec<Option<Tensor<'g>>>),
 }

@@ -19,6 +19,9 @@ impl fmt::Display for Attributes {
             }
             Attributes::Assembly(assembly) => write!(f, "{assembly}"),
             Attributes::Window(window) => write!(f, "{window}"),
+            Attributes::Convolution(convolution) => write!(f, "{convolution}"),
+            Attributes::Pool(pool, true) => write!(f, "{pool}, padding counts"),
+            Attributes::Pool(pool, false) => write!(f, "{pool}"),
             Attributes::Named(name, ..) => write!(f, "{name}"),
         }
     }

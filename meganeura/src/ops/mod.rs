@@ -8,6 +8,7 @@ mod activation;
 mod arithmetic;
 mod compare;
 mod contraction;
+mod convolution;
 mod evaluate;
 mod expand;
 mod index;
@@ -15,6 +16,7 @@ mod leaf;
 mod loss;
 mod movement;
 mod normalization;
+mod pool;
 mod reduce;
 mod region;
 mod rules;
@@ -36,6 +38,8 @@ pub fn all() -> Vec<&'static OpDef> {
         region::OPS,
         reduce::OPS,
         contraction::OPS,
+        convolution::OPS,
+        pool::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,

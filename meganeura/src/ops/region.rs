@@ -244,20 +244,27 @@ pub static WINDOW: OpDef = OpDef {
     ..BASE
 };
 
-/// The sum of what windows hold, back where they saw it. Taps that never meet share one
-/// assembly.
-fn fold<'g>(g: Tensor<'g>, window: Window, shape: &Shape) -> Tensor<'g> {
+/// The sum of what windows hold, back where they saw it.
+pub(super) fn fold<'g>(g: Tensor<'g>, window: Window, shape: &Shape) -> Tensor<'g> {
     let dims = g.shape().dims().to_vec();
     let tap = dims.len() - 1;
-    let mut layers: Vec<(Assembly, Vec<Tensor<'g>>)> = Vec::new();
-    for index in 0..window.size {
-        let piece = g.slice(tap, index, 1).reshape(&dims[..tap]);
+    let pieces = (0..window.size).map(|index| {
         let mut place: Vec<Steps> = shape.dims().iter().map(|&dim| Steps::all(dim)).collect();
         place[window.axis] = Steps {
             start: index * window.dilation,
             count: dims[window.axis],
             step: window.step,
         };
+        (g.slice(tap, index, 1).reshape(&dims[..tap]), place)
+    });
+    overlay(&pieces.collect::<Vec<_>>(), shape)
+}
+
+/// The sum of pieces that may meet, each at its place in zeros. Those that do not meet share
+/// one assembly.
+pub(super) fn overlay<'g>(pieces: &[(Tensor<'g>, Vec<Steps>)], shape: &Shape) -> Tensor<'g> {
+    let mut layers: Vec<(Assembly, Vec<Tensor<'g>>)> = Vec::new();
+    for (piece, place) in pieces.iter().cloned() {
         let room = layers.iter_mut().find(|(assembly, _)| {
             let mut more = assembly.clone();
             more.pieces.push(place.clone());
@@ -278,13 +285,13 @@ fn fold<'g>(g: Tensor<'g>, window: Window, shape: &Shape) -> Tensor<'g> {
             }
         }
     }
-    let layers = layers.into_iter().map(|(assembly, pieces)| {
-        g.graph()
-            .apply(&ASSEMBLE, Attributes::Assembly(assembly), &pieces)
-    });
+    let graph = pieces[0].0.graph();
+    let layers = layers
+        .into_iter()
+        .map(|(assembly, pieces)| graph.apply(&ASSEMBLE, Attributes::Assembly(assembly), &pieces));
     layers
         .reduce(|sum, layer| sum + layer)
-        .unwrap_or_else(|| g.graph().constant(0.0).broadcast(shape))
+        .unwrap_or_else(|| graph.constant(0.0).broadcast(shape))
 }
 
 /// Pieces, each with its place, in a tensor of `shape` that is `fill` everywhere else.
