@@ -11,7 +11,9 @@ use std::path::Path;
 use meganeura::autodiff::gradients;
 use meganeura::egraph::Rewrites;
 use meganeura::interop::safetensors::Tensors;
-use meganeura::ir::{Array, Case, DType, Domain, Graph, Init, OpDef, Shape, Tensor, Vjp};
+use meganeura::ir::{
+    Array, Case, Convolution, DType, Domain, Graph, Init, OpDef, Pool, Shape, Tensor, Vjp,
+};
 use meganeura::ops;
 use meganeura::runtime::{Device, Session};
 use support::samples::{Random, relative_error, trial};
@@ -345,11 +347,118 @@ const REFERENCES: &[Reference] = &[
     }),
 ];
 
-/// Every operation of the fixture on a device: result and gradients, row by row.
+/// A convolution along as many axes as the operands have, changed as said.
+fn convolution<'g>(x: &[Tensor<'g>], change: impl Fn(&mut Convolution)) -> Tensor<'g> {
+    let mut how = Convolution::of(x[0].shape().rank() - 2);
+    change(&mut how);
+    x[0].convolution(x[1], &how)
+}
+
+/// A pool of this size, changed as said.
+fn pool(size: &[usize], change: impl Fn(&mut Pool)) -> Pool {
+    let mut pool = Pool::of(size);
+    change(&mut pool);
+    pool
+}
+
+const WINDOWS: &[Reference] = &[
+    ("conv1d", &["x", "weight"], |x| convolution(x, |_| ())),
+    ("conv1d_strided", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2];
+            how.padding = vec![(2, 2)];
+            how.dilation = vec![2];
+        })
+    }),
+    ("conv2d", &["x", "weight", "bias"], |x| {
+        convolution(x, |how| how.padding = vec![(1, 1), (1, 1)]) + x[2].reshape([4, 1, 1])
+    }),
+    ("conv2d_strided", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2, 3];
+            how.padding = vec![(0, 0), (2, 2)];
+        })
+    }),
+    ("conv2d_groups", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.padding = vec![(2, 2), (1, 1)];
+            how.dilation = vec![2, 1];
+            how.groups = 2;
+        })
+    }),
+    ("conv2d_depthwise", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2, 2];
+            how.padding = vec![(1, 1), (1, 1)];
+            how.groups = 3;
+        })
+    }),
+    ("conv2d_patches", &["x", "weight"], |x| {
+        convolution(x, |how| how.stride = vec![2, 3])
+    }),
+    ("conv2d_uneven", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2, 2];
+            how.padding = vec![(0, 1), (0, 3)];
+        })
+    }),
+    ("max_pool", &["x"], |x| x[0].max_pool(&Pool::of(&[2, 2]))),
+    ("max_pool_ties", &["x"], |x| {
+        x[0].max_pool(&Pool::of(&[2, 2]))
+    }),
+    ("max_pool_overlap", &["x"], |x| {
+        x[0].max_pool(&pool(&[3, 3], |pool| {
+            pool.stride = vec![2, 2];
+            pool.padding = vec![(1, 1), (1, 1)];
+            pool.ceil = true;
+        }))
+    }),
+    ("max_pool_dilated", &["x"], |x| {
+        x[0].max_pool(&pool(&[3], |pool| {
+            pool.stride = vec![2];
+            pool.padding = vec![(1, 1)];
+            pool.dilation = vec![2];
+        }))
+    }),
+    ("max_pool_large", &["x"], |x| {
+        x[0].max_pool(&pool(&[7, 7], |pool| pool.stride = vec![3, 3]))
+    }),
+    ("average_pool", &["x"], |x| {
+        let pool = pool(&[3, 3], |pool| {
+            pool.stride = vec![2, 2];
+            pool.padding = vec![(1, 1), (1, 1)];
+            pool.ceil = true;
+        });
+        x[0].average_pool(&pool, true)
+    }),
+    ("average_pool_true", &["x"], |x| {
+        let pool = pool(&[3, 2], |pool| {
+            pool.stride = vec![2, 2];
+            pool.padding = vec![(1, 1), (1, 1)];
+            pool.ceil = true;
+        });
+        x[0].average_pool(&pool, false)
+    }),
+    ("average_pool_global", &["x"], |x| {
+        x[0].average_pool(&Pool::of(&[5, 4]), true)
+    }),
+    ("pad", &["x"], |x| x[0].pad(&[(0, 3), (1, 2)], 0.5)),
+    ("concat", &["a", "b"], |x| {
+        Tensor::concat(&[x[0], x[1], x[0]], 1)
+    }),
+];
+
+/// Every operation of the fixtures on a device: result and gradients, row by row.
 fn check_references(device: &Device, rewrites: Rewrites) {
+    check_fixture(device, rewrites, "ops", REFERENCES);
+    check_fixture(device, rewrites, "windows", WINDOWS);
+}
+
+fn check_fixture(device: &Device, rewrites: Rewrites, file: &str, references: &[Reference]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let fixture = Tensors::load(folder.join("ops.safetensors")).expect("the fixture");
-    for (case, operands, build) in REFERENCES {
+    let path = folder.join(format!("{file}.safetensors"));
+    let fixture = Tensors::load(path).expect("the fixture");
+    for (case, operands, build) in references {
         let graph = Graph::new();
         let mut values = Values::new();
         let mut leaf = |name: &str| {
