@@ -18,6 +18,15 @@ pub enum Kind {
     Contract,
     /// A gather or scatter, alone.
     Indexed,
+    /// Pieces put into one buffer, alone.
+    Assemble,
+}
+
+impl Kind {
+    /// Whether other nodes can share the kernel.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Kind::Loop | Kind::Contract)
+    }
 }
 
 /// How a node takes part in a kernel: what it becomes, and what it reads.
@@ -203,6 +212,10 @@ impl<'a> Fusion<'a> {
                 let domain = Domain::of(&node.ty.shape);
                 self.start(id, Kind::Indexed, domain, Role::OVER_ROWS);
             }
+            Lowering::Assemble => {
+                let domain = Domain::of(&node.ty.shape);
+                self.start(id, Kind::Assemble, domain, Role::OVER_ROWS);
+            }
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
@@ -211,6 +224,15 @@ impl<'a> Fusion<'a> {
     pub fn contract_axes(&self, id: NodeId) -> ContractAxes {
         let operands = self.operands(id);
         ContractAxes::of(operands[0], operands[1]).expect("operands that do not nest are copied")
+    }
+
+    /// What the program of the operand of a contraction runs over that `base` is.
+    fn side_domain(&self, id: NodeId, base: NodeId) -> Domain {
+        let axes = self.contract_axes(id);
+        match self.operands(id)[0].base == base {
+            true => axes.left(),
+            false => axes.right(),
+        }
     }
 
     fn start(&mut self, id: NodeId, kind: Kind, domain: Domain, role: Role) {
@@ -251,12 +273,11 @@ impl<'a> Fusion<'a> {
         let base = reference.base;
         let lowering = self.node(reader).op.def.lowering;
         let shape = &self.node(base).ty.shape;
-        if matches!(lowering, Lowering::Contract) {
+        if matches!(lowering, Lowering::Contract | Lowering::Assemble) {
             let whole = reference.layout.is_contiguous() && reference.layout.dims == shape.dims();
-            let axes = self.contract_axes(reader);
-            let domain = match self.operands(reader)[0].base == base {
-                true => axes.left(),
-                false => axes.right(),
+            let domain = match lowering {
+                Lowering::Contract => self.side_domain(reader, base),
+                _ => Domain::of(shape),
             };
             if whole && self.fits_as_prologue(base, &domain, Place::Full) {
                 self.become_prologue(base);
@@ -281,12 +302,23 @@ impl<'a> Fusion<'a> {
         domain: &Domain,
         reads: Place,
     ) -> Option<Role> {
-        let role = match domain.place_of_base(&reference.layout, reads)? {
+        let role = match self.place_in(reference, domain, reads)? {
             Place::Row => Role::ROW,
             _ => Role::FULL,
         };
         self.fits(reference.base, group, domain, role)
             .then_some(role)
+    }
+
+    /// The place of a whole value in a domain where a reader sees it at `reads`.
+    fn place_in(&self, reference: &Reference, domain: &Domain, reads: Place) -> Option<Place> {
+        let place = domain.place_of_base(&reference.layout, reads)?;
+        let elements = match place {
+            Place::Row => domain.rows(),
+            _ => domain.elements(),
+        };
+        // What a slice leaves out has no place here.
+        (self.node(reference.base).ty.shape.elements() == elements).then_some(place)
     }
 
     /// Whether a node made of leaves can be computed element by element in a domain.
@@ -295,8 +327,8 @@ impl<'a> Fusion<'a> {
             let base = reference.base;
             self.inline[base.index()]
                 || match self.waits[base.index()] {
-                    true => domain
-                        .place_of_base(&reference.layout, place)
+                    true => self
+                        .place_in(reference, domain, place)
                         .is_some_and(|place| self.fits_as_prologue(base, domain, place)),
                     false => domain.strides(&reference.layout, place).is_some(),
                 }
@@ -355,7 +387,7 @@ impl<'a> Fusion<'a> {
         let accepts = match target.kind {
             Kind::Loop => true,
             Kind::Contract => role == Role::FULL || role == Role::ROW,
-            Kind::Indexed => false,
+            Kind::Indexed | Kind::Assemble => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;

@@ -5,7 +5,7 @@
 //! it with one float of each row of A.
 
 use super::compound::Runs;
-use super::pack::{self, Copier, Lines, Packer};
+use super::pack::{self, Copier, Lines, Packer, Transposer};
 use super::vector::{Portable, Vector};
 
 /// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for a tile
@@ -64,6 +64,8 @@ pub(super) struct Kernels {
     pub pack_panel: Packer,
     /// Gathers runs of elements.
     pub copy_runs: Copier,
+    /// Transposes lines.
+    pub transpose: Transposer,
 }
 
 /// Registers in a row of a packed panel of B.
@@ -288,6 +290,12 @@ macro_rules! instantiate {
                 // SAFETY: passed on to the caller.
                 unsafe { pack::copy_runs::<$vector>(from, runs, to, room) }
             }
+            $(#[$feature])?
+            unsafe fn transpose(lines: &Lines, to: *mut f32, stride: usize) {
+                let width = lines.count.next_multiple_of(<$vector as Vector>::LANES);
+                // SAFETY: passed on to the caller.
+                unsafe { pack::transpose::<$vector>(lines, width, to, stride) }
+            }
             const fn tallest(rows: &[usize]) -> usize {
                 rows[rows.len() - 1]
             }
@@ -311,6 +319,7 @@ macro_rules! instantiate {
                 pack_narrow: pack::<1>,
                 pack_panel: pack::<PANEL>,
                 copy_runs: copy,
+                transpose,
             }
         };
     };

@@ -51,7 +51,7 @@ pub(super) unsafe fn panel<V: Vector, const REGISTERS: usize>(lines: &Lines, pan
         if lines.line_stride == 1 {
             copy::<V, REGISTERS>(lines, panel);
         } else if lines.depth_stride == 1 {
-            transpose::<V>(lines, REGISTERS * V::LANES, panel);
+            transpose::<V>(lines, REGISTERS * V::LANES, panel, REGISTERS * V::LANES);
         } else {
             gather(lines, REGISTERS * V::LANES, panel);
         }
@@ -84,13 +84,26 @@ unsafe fn copy<V: Vector, const REGISTERS: usize>(lines: &Lines, panel: *mut f32
     }
 }
 
-/// Packs lines whose depth is contiguous, block by block.
+/// The transpose of lines whose depth is contiguous, with zeros up to a multiple of a
+/// register.
+///
+/// # Safety
+///
+/// As [`Packer`], where the panel's rows are this many floats apart.
+pub(super) type Transposer = unsafe fn(&Lines, *mut f32, usize);
+
+/// Packs lines whose depth is contiguous, block by block, as rows of a width and a stride.
 ///
 /// # Safety
 ///
 /// As [`panel`].
 #[inline(always)]
-unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
+pub(super) unsafe fn transpose<V: Vector>(
+    lines: &Lines,
+    width: usize,
+    panel: *mut f32,
+    stride: usize,
+) {
     for line in (0..width).step_by(V::LANES) {
         let count = lines.count.saturating_sub(line).min(V::LANES);
         for step in (0..lines.depth).step_by(V::LANES) {
@@ -99,11 +112,11 @@ unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
             // SAFETY: the block lies inside the panel, and its first `count` lines and
             // `steps` steps inside the lines.
             unsafe {
-                let to = panel.add(step * width + line);
+                let to = panel.add(step * stride + line);
                 if count == V::LANES && steps == V::LANES {
-                    V::transpose(from, lines.line_stride, to, width);
+                    V::transpose(from, lines.line_stride, to, stride);
                 } else {
-                    transpose_part::<V>(from, lines.line_stride, [count, steps], to, width);
+                    transpose_part::<V>(from, lines.line_stride, [count, steps], to, stride);
                 }
             }
         }
