@@ -430,9 +430,10 @@ impl CostModel {
                     self.contraction(left, right, elements, k),
                 )
             }
-            Lowering::Gather | Lowering::ScatterAdd | Lowering::Expand(_) => {
-                (Role::Memory, self.memory(elements + reduced))
-            }
+            Lowering::Gather
+            | Lowering::ScatterAdd
+            | Lowering::Attention(_)
+            | Lowering::Expand(_) => (Role::Memory, self.memory(elements + reduced)),
         };
         Work {
             role,

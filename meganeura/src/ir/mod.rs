@@ -5,6 +5,7 @@
 //! cheap handle into a graph.
 
 mod array;
+mod attention;
 mod dtype;
 mod graph;
 mod init;
@@ -16,6 +17,7 @@ mod text;
 mod treatment;
 
 pub use array::Array;
+pub use attention::{Attention, AttentionPart, Sight};
 pub use dtype::DType;
 pub use graph::{
     Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,

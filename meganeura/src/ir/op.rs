@@ -1,7 +1,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::{Array, Combine, DType, Layout, ScalarOp, Shape, Tensor};
+use super::{Array, AttentionPart, Combine, DType, Layout, ScalarOp, Shape, Sight, Tensor};
 
 /// A float that compares and hashes by its bits, for use in attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +45,8 @@ pub enum Attributes {
     ShapeAxis(Shape, usize),
     /// The result's element type.
     DType(DType),
+    /// How queries see keys.
+    Sight(Sight),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }
@@ -149,6 +151,8 @@ pub enum Lowering {
     Gather,
     /// Rows added into a table at indices.
     ScatterAdd,
+    /// Attention, or a part of its gradient, without the matrix of all scores in memory.
+    Attention(AttentionPart),
     /// A composition of other ops.
     Expand(for<'g> fn(&Attributes, &[Tensor<'g>]) -> Tensor<'g>),
 }

@@ -13,6 +13,16 @@ impl fmt::Display for Attributes {
             Attributes::Rows(rows) => write!(f, "rows {rows}"),
             Attributes::ShapeAxis(_, axis) => write!(f, "axis {axis}"),
             Attributes::DType(dtype) => write!(f, "{dtype}"),
+            Attributes::Sight(sight) => {
+                write!(f, "scale {}", sight.scale.value())?;
+                if sight.causal {
+                    f.write_str(", causal")?;
+                }
+                match sight.window {
+                    Some(window) => write!(f, ", window {window}"),
+                    None => Ok(()),
+                }
+            }
             Attributes::Named(name, ..) => write!(f, "{name}"),
         }
     }

@@ -6,7 +6,7 @@
 
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
-use crate::ir::{Graph, Layout, Lowering, Node, NodeId, Shape};
+use crate::ir::{AttentionPart, Graph, Layout, Lowering, Node, NodeId, Shape};
 
 /// What a group of nodes becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Kind {
     Contract,
     /// A gather or scatter, alone.
     Indexed,
+    /// Attention, its parts that share operands together.
+    Attention,
 }
 
 /// How a node takes part in a kernel: what it becomes, and what it reads.
@@ -198,6 +200,10 @@ impl<'a> Fusion<'a> {
             Lowering::Gather | Lowering::ScatterAdd => {
                 self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
             }
+            Lowering::Attention(part) => match self.attention_of(id, part) {
+                Some(group) => self.add(id, group, Role::OVER_ROWS),
+                None => self.start(id, Kind::Attention, &node.ty.shape, Role::OVER_ROWS),
+            },
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
@@ -248,7 +254,10 @@ impl<'a> Fusion<'a> {
             } else {
                 self.place(base);
             }
-        } else if matches!(lowering, Lowering::Gather | Lowering::ScatterAdd) {
+        } else if matches!(
+            lowering,
+            Lowering::Gather | Lowering::ScatterAdd | Lowering::Attention(_)
+        ) {
             self.place(base);
         } else {
             match self.following(reference, group, &self.groups[group].domain, reads) {
@@ -298,6 +307,35 @@ impl<'a> Fusion<'a> {
         }
     }
 
+    /// The kernel that computes another part of the same attention.
+    fn attention_of(&self, id: NodeId, part: AttentionPart) -> Option<usize> {
+        let of = |id: NodeId| self.attention_operands(id);
+        (0..self.groups.len()).find(|&group| {
+            self.groups[group].kind == Kind::Attention
+                && self.groups[group].members.iter().any(|&member| {
+                    let Lowering::Attention(other) = self.node(member).op.def.lowering else {
+                        return false;
+                    };
+                    other.is_gradient() == part.is_gradient()
+                        && self.node(member).op.attributes == self.node(id).op.attributes
+                        && of(member) == of(id)
+                })
+                && !self.would_cycle(id, group)
+        })
+    }
+
+    /// The operands that the parts of one attention share, as they lie in memory.
+    fn attention_operands(&self, id: NodeId) -> Vec<(NodeId, &'a Layout)> {
+        let Lowering::Attention(part) = self.node(id).op.def.lowering else {
+            return Vec::new();
+        };
+        let operands = self.operands(id).into_iter().enumerate();
+        operands
+            .filter(|(index, _)| part.is_gradient() || *index < 2 || *index >= part.operands())
+            .map(|(_, reference)| (reference.base, &reference.layout))
+            .collect()
+    }
+
     /// Put a node that runs over `shape` into the kernel of an operand, contractions first
     /// (what joins them never goes through memory), else into a new one.
     fn join_or_start(&mut self, id: NodeId, shape: &Shape, roles: &[Role]) {
@@ -340,7 +378,7 @@ impl<'a> Fusion<'a> {
         let accepts = match target.kind {
             Kind::Loop => true,
             Kind::Contract => role == Role::FULL || role == Role::ROW,
-            Kind::Indexed => false,
+            Kind::Indexed | Kind::Attention => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;

@@ -46,7 +46,10 @@ impl<'a> Fusion<'a> {
             && self.groups[own].members.len() > 1;
         let (first, _) = readers[id.index()].first()?;
         let target = self.group_of[first.index()]?;
-        if !movable || target == own || self.groups[target].kind == Kind::Indexed {
+        if !movable
+            || target == own
+            || matches!(self.groups[target].kind, Kind::Indexed | Kind::Attention)
+        {
             return None;
         }
         let domain = &self.groups[target].domain;

@@ -22,6 +22,7 @@ mod problem;
 mod split;
 #[cfg(test)]
 mod tests;
+pub(super) mod tiles;
 mod vector;
 
 pub use problem::{GemmError, Matrix, Operand, Output, Problem, Source, Target, Tile};
