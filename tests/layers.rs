@@ -89,6 +89,7 @@ fn attention_is_what_it_says() {
         kv_heads: 0,
         causal: true,
         rope: Rope::interleaved(100.0),
+        score_matrix: false,
     };
     let close = |layer: SelfAttention, expected: &dyn Fn(&HashMap<String, Array>) -> Array| {
         let (found, leaves) = run(&layer, shape);
@@ -103,6 +104,7 @@ fn attention_is_what_it_says() {
         kv_heads: 2,
         causal: false,
         rope: Rope::halves(100.0),
+        score_matrix: false,
     };
     close(grouped, &|leaves| {
         attention(grouped, leaves, shape, halves(2))
