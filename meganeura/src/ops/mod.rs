@@ -8,6 +8,7 @@ mod activation;
 mod arithmetic;
 mod compare;
 mod contraction;
+mod convolution;
 mod evaluate;
 mod expand;
 mod index;
@@ -15,7 +16,9 @@ mod leaf;
 mod loss;
 mod movement;
 mod normalization;
+mod pool;
 mod reduce;
+mod region;
 mod rules;
 mod unary;
 
@@ -32,8 +35,11 @@ pub fn all() -> Vec<&'static OpDef> {
         arithmetic::OPS,
         compare::OPS,
         movement::OPS,
+        region::OPS,
         reduce::OPS,
         contraction::OPS,
+        convolution::OPS,
+        pool::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,

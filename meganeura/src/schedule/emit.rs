@@ -9,7 +9,9 @@ use super::kernel::{
     LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
 };
 use super::reference::Reference;
-use crate::ir::{Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape};
+use crate::ir::{
+    Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape, TensorType,
+};
 
 /// What emission needs to know of the rest of the schedule.
 pub struct Emitter<'a> {
@@ -66,18 +68,20 @@ impl<'a> Emitter<'a> {
         &self.nodes[id.index()]
     }
 
-    /// The kernel of a group.
-    pub fn kernel(&self, group: usize) -> Kernel {
+    /// The kernels of a group, in order.
+    pub fn kernels(&self, group: usize) -> Vec<Kernel> {
         let members = &self.fusion.groups[group].members;
-        let action = match self.fusion.groups[group].kind {
-            Kind::Loop => Action::Loop(self.loop_kernel(group)),
-            Kind::Contract => Action::Contract(self.contract_kernel(group)),
-            Kind::Indexed => self.indexed_kernel(members[0]),
+        let actions = match self.fusion.groups[group].kind {
+            Kind::Loop => vec![Action::Loop(self.loop_kernel(group))],
+            Kind::Contract => vec![Action::Contract(self.contract_kernel(group))],
+            Kind::Indexed => vec![self.indexed_kernel(members[0])],
+            Kind::Assemble => self.assemble_kernels(members[0]),
         };
-        Kernel {
+        let kernel = |action| Kernel {
             name: self.name(members),
             action,
-        }
+        };
+        actions.into_iter().map(kernel).collect()
     }
 
     /// A kernel that copies a value as others see it into a buffer.
@@ -212,6 +216,59 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// What is not covered is filled first, then every piece is put in its place.
+    fn assemble_kernels(&self, id: NodeId) -> Vec<Action> {
+        let node = self.node(id);
+        let Some(assembly) = node.op.attributes.as_assembly() else {
+            return Vec::new();
+        };
+        let whole = Layout::contiguous(&node.ty.shape);
+        let mut actions = Vec::new();
+        for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
+            if !assembly.is_covered() {
+                let fill = assembly.fill.value() as f32;
+                actions.push(fill_kernel(buffer, &node.ty, fill));
+            }
+            for (input, steps) in node.inputs.iter().zip(&assembly.pieces) {
+                let reference = &self.fusion.references.of[input.index()];
+                if steps.iter().all(|steps| steps.count > 0) {
+                    let place = whole.sliced(steps);
+                    actions.push(self.piece_kernel(reference, buffer, node.ty.dtype, &place));
+                }
+            }
+        }
+        actions
+    }
+
+    /// A value as its readers see it, written to a part of a buffer.
+    fn piece_kernel(
+        &self,
+        reference: &Reference,
+        buffer: BufferId,
+        dtype: DType,
+        place: &Layout,
+    ) -> Action {
+        let domain = Domain::of(&Shape::from(&place.dims[..]));
+        let mut building = Building::new(None, domain.clone());
+        let value = self.operand(&mut building, reference, Place::Full);
+        let (strides, column_stride) = domain
+            .strides(place, Place::Full)
+            .expect("a layout fits its own shape");
+        let access = Access {
+            buffer,
+            dtype,
+            offset: place.offset,
+            strides,
+            column_stride,
+        };
+        building.body.stores.push(Store { value, access });
+        Action::Loop(simplify(LoopKernel {
+            outer: domain.outer,
+            columns: domain.columns,
+            body: building.body,
+        }))
+    }
+
     /// Compute one member and store it where it is wanted.
     fn member(&self, building: &mut Building, id: NodeId) {
         let node = self.node(id);
@@ -325,11 +382,12 @@ impl<'a> Emitter<'a> {
             .inputs
             .iter()
             .map(|input| {
-                let base = self.fusion.references.of[input.index()].base;
-                let scalar = Reference {
-                    base,
+                let Reference { base, layout } = &self.fusion.references.of[input.index()];
+                let mut scalar = Reference {
+                    base: *base,
                     layout: Layout::contiguous(&Shape::scalar()),
                 };
+                scalar.layout.offset = layout.offset;
                 self.operand(building, &scalar, Place::Row)
             })
             .collect();
@@ -429,6 +487,25 @@ impl<'a> Emitter<'a> {
         let factor = building.constant(stride as f32);
         building.push(Instruction::Scalar(ScalarOp::Multiply, vec![index, factor]))
     }
+}
+
+/// A buffer filled with one number.
+fn fill_kernel(buffer: BufferId, ty: &TensorType, value: f32) -> Action {
+    let mut body = Body::default();
+    let value = body.program.push(Instruction::Constant(value));
+    let access = Access {
+        buffer,
+        dtype: ty.dtype,
+        offset: 0,
+        strides: Vec::new(),
+        column_stride: 1,
+    };
+    body.stores.push(Store { value, access });
+    Action::Loop(LoopKernel {
+        outer: Vec::new(),
+        columns: ty.shape.elements(),
+        body,
+    })
 }
 
 /// The same kernel with as few axes as its accesses allow: longer rows mean less overhead.

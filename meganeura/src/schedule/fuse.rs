@@ -17,6 +17,15 @@ pub enum Kind {
     Contract,
     /// A gather or scatter, alone.
     Indexed,
+    /// Pieces put into one buffer, alone.
+    Assemble,
+}
+
+impl Kind {
+    /// Whether other nodes can share the kernel.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Kind::Loop | Kind::Contract)
+    }
 }
 
 /// How a node takes part in a kernel: what it becomes, and what it reads.
@@ -198,6 +207,7 @@ impl<'a> Fusion<'a> {
             Lowering::Gather | Lowering::ScatterAdd => {
                 self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
             }
+            Lowering::Assemble => self.start(id, Kind::Assemble, &node.ty.shape, Role::OVER_ROWS),
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
@@ -241,7 +251,7 @@ impl<'a> Fusion<'a> {
         let base = reference.base;
         let lowering = self.node(reader).op.def.lowering;
         let shape = &self.node(base).ty.shape;
-        if matches!(lowering, Lowering::Contract) {
+        if matches!(lowering, Lowering::Contract | Lowering::Assemble) {
             let whole = reference.layout.is_contiguous() && reference.layout.dims == shape.dims();
             if whole && self.fits_as_prologue(base, &Domain::of(shape), Place::Full) {
                 self.become_prologue(base);
@@ -266,12 +276,23 @@ impl<'a> Fusion<'a> {
         domain: &Domain,
         reads: Place,
     ) -> Option<Role> {
-        let role = match domain.place_of_base(&reference.layout, reads)? {
+        let role = match self.place_in(reference, domain, reads)? {
             Place::Row => Role::ROW,
             _ => Role::FULL,
         };
         self.fits(reference.base, group, domain, role)
             .then_some(role)
+    }
+
+    /// The place of a whole value in a domain where a reader sees it at `reads`.
+    fn place_in(&self, reference: &Reference, domain: &Domain, reads: Place) -> Option<Place> {
+        let place = domain.place_of_base(&reference.layout, reads)?;
+        let elements = match place {
+            Place::Row => domain.rows(),
+            _ => domain.elements(),
+        };
+        // What a slice leaves out has no place here.
+        (self.node(reference.base).ty.shape.elements() == elements).then_some(place)
     }
 
     /// Whether a node made of leaves can be computed element by element in a domain.
@@ -280,8 +301,8 @@ impl<'a> Fusion<'a> {
             let base = reference.base;
             self.inline[base.index()]
                 || match self.waits[base.index()] {
-                    true => domain
-                        .place_of_base(&reference.layout, place)
+                    true => self
+                        .place_in(reference, domain, place)
                         .is_some_and(|place| self.fits_as_prologue(base, domain, place)),
                     false => domain.strides(&reference.layout, place).is_some(),
                 }
@@ -340,7 +361,7 @@ impl<'a> Fusion<'a> {
         let accepts = match target.kind {
             Kind::Loop => true,
             Kind::Contract => role == Role::FULL || role == Role::ROW,
-            Kind::Indexed => false,
+            Kind::Indexed | Kind::Assemble => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;

@@ -205,6 +205,9 @@ impl<'a> Scheduler<'a> {
         if !readers.contains(&group) {
             return true;
         }
+        if !self.fusion.groups[group].kind.is_shared() {
+            return false;
+        }
         // Tried out on the kernel itself, with stand-in buffers.
         let mut probe = Emitter {
             graph: self.graph,
@@ -227,7 +230,10 @@ impl<'a> Scheduler<'a> {
                     .insert(id, vec![BufferId(id.index() as u32)]);
             }
         }
-        overwrites_in_place(&probe.kernel(group), target)
+        let kernels = probe.kernels(group);
+        kernels
+            .iter()
+            .all(|kernel| overwrites_in_place(kernel, target))
     }
 
     /// Memory for what one kernel leaves for another.
@@ -286,7 +292,7 @@ impl<'a> Scheduler<'a> {
             let ty = &nodes[id.index()].ty;
             kernels.push(emitter.copy_kernel("leaf", &references.of[id.index()], ty.dtype, to));
         }
-        kernels.extend(order.into_iter().map(|group| emitter.kernel(group)));
+        kernels.extend(order.into_iter().flat_map(|group| emitter.kernels(group)));
         for (from, to, id) in last {
             kernels.push(whole_copy(&nodes[id.index()], from, to));
         }
