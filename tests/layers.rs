@@ -1,5 +1,8 @@
 //! What layers compute, against the plainest code that says the same.
 
+#[path = "layers/pytorch.rs"]
+mod pytorch;
+
 use meganeura::ir::Array;
 use meganeura::ops::evaluate_nodes;
 use meganeura::prelude::*;
@@ -89,6 +92,7 @@ fn attention_is_what_it_says() {
         kv_heads: 0,
         causal: true,
         rope: Rope::interleaved(100.0),
+        bias: Biases::None,
     };
     let close = |layer: SelfAttention, expected: &dyn Fn(&HashMap<String, Array>) -> Array| {
         let (found, leaves) = run(&layer, shape);
@@ -103,6 +107,7 @@ fn attention_is_what_it_says() {
         kv_heads: 2,
         causal: false,
         rope: Rope::halves(100.0),
+        bias: Biases::None,
     };
     close(grouped, &|leaves| {
         attention(grouped, leaves, shape, halves(2))

@@ -1,6 +1,6 @@
 //! Attention of a sequence to itself.
 
-use super::Linear;
+use super::{Biases, Linear};
 use crate::ir::{DType, Graph, Tensor};
 use crate::layer;
 use crate::model::Layer;
@@ -78,7 +78,7 @@ fn turn(graph: &Graph) -> Tensor<'_> {
 /// Multi-head attention of a sequence to itself (Vaswani et al., 2017): `[batch, time, width]` to the
 /// same. It keeps the width.
 ///
-/// Parameters: `query.weight`, `key.weight`, `value.weight` and `out.weight`, without biases.
+/// Parameters: `weight` of `query`, `key`, `value` and `out`, and `bias` where `bias` says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SelfAttention {
@@ -90,6 +90,8 @@ pub struct SelfAttention {
     pub causal: bool,
     /// How positions are told.
     pub rope: Rope,
+    /// Which projections have a bias.
+    pub bias: Biases,
 }
 
 impl SelfAttention {
@@ -120,6 +122,7 @@ impl Layer for SelfAttention {
         kv_heads: 0,
         causal: false,
         rope: Rope::None,
+        bias: Biases::None,
     };
     const REQUIRED: &'static [&'static str] = &["heads"];
 
@@ -163,7 +166,8 @@ impl Layer for SelfAttention {
         let (head, keys) = (width / self.heads.max(1), self.key_heads());
         let groups = self.heads / keys.max(1);
         let project = |name, out| {
-            let linear = Linear { out, bias: false };
+            let bias = self.bias.of(name);
+            let linear = Linear { out, bias };
             graph.scoped(name, || linear.apply(x))
         };
         let query = self
@@ -189,7 +193,7 @@ impl Layer for SelfAttention {
             .reshape([batch, time, width]);
         let out = Linear {
             out: width,
-            bias: false,
+            bias: self.bias.of("out"),
         };
         graph.scoped("out", || out.apply(mixed))
     }
