@@ -1,7 +1,10 @@
 //! What layers compute, against the plainest code that says the same.
 
+#[path = "layers/dropout.rs"]
+mod dropout;
 #[path = "layers/pytorch.rs"]
 mod pytorch;
+mod support;
 
 use meganeura::ir::Array;
 use meganeura::ops::evaluate_nodes;

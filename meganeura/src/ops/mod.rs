@@ -17,6 +17,7 @@ mod loss;
 mod movement;
 mod normalization;
 mod pool;
+mod random;
 mod reduce;
 mod region;
 mod rules;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<&'static OpDef> {
         contraction::OPS,
         convolution::OPS,
         pool::OPS,
+        random::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::{Loss, Optimizer, TrainError, bind};
-use crate::autodiff::gradients;
+use crate::autodiff::{gradients, recompute};
 use crate::data::{Batch, Dataset, Values};
 use crate::interop::safetensors::Tensors;
 use crate::ir::{Graph, Tensor, VariableKind};
@@ -196,7 +196,9 @@ impl<M: Model> Trainer<M> {
         let graph = Graph::training();
         self.forward(&graph, &dims, batch)?;
         let (graph, _) = expand(&graph);
+        let forward = graph.nodes().len();
         add_updates(&graph, &*self.optimizer);
+        let graph = recompute(graph, forward);
         let step = self.session.compile(&graph)?;
         self.training.push((dims, step));
         Ok(step)
