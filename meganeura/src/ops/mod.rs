@@ -18,6 +18,7 @@ mod loss;
 mod movement;
 mod normalization;
 mod pool;
+mod random;
 mod reduce;
 mod region;
 mod rules;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<&'static OpDef> {
         contraction::OPS,
         convolution::OPS,
         pool::OPS,
+        random::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,
