@@ -439,9 +439,11 @@ impl CostModel {
                     self.contraction(left, right, elements, k),
                 )
             }
-            Lowering::Gather | Lowering::ScatterAdd | Lowering::Expand(_) => {
-                (Role::Memory, self.memory(elements + reduced))
-            }
+            Lowering::Assemble => (Role::Memory, self.memory(2.0 * elements)),
+            Lowering::Gather
+            | Lowering::ScatterAdd
+            | Lowering::Attention(_)
+            | Lowering::Expand(_) => (Role::Memory, self.memory(elements + reduced)),
         };
         Work {
             role,

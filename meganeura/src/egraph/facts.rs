@@ -154,6 +154,8 @@ fn of_scalar(scalar: ScalarOp, operands: &[&Known]) -> (f64, bool) {
             operands[1].finite && operands[2].finite,
         ),
         ScalarOp::Identity => (operands[0].low, finite),
+        ScalarOp::First => (operands[0].low, operands[0].finite),
+        ScalarOp::Random => (0.0, finite),
         _ => (f64::NEG_INFINITY, false),
     }
 }

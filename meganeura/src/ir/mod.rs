@@ -5,18 +5,23 @@
 //! cheap handle into a graph.
 
 mod array;
+mod attention;
+mod convolution;
 mod dtype;
 mod graph;
 pub mod html;
 mod init;
 mod op;
 pub mod random;
+mod region;
 mod scalar;
 mod shape;
 mod text;
 mod treatment;
 
 pub use array::Array;
+pub use attention::{Attention, AttentionPart, Sight};
+pub use convolution::{Convolution, Pool};
 pub use dtype::DType;
 pub use graph::{
     Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,
@@ -26,6 +31,7 @@ pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
     TensorType, Vjp,
 };
+pub use region::{Assembly, Steps, Window};
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
 pub use treatment::Treatment;

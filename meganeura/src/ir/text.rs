@@ -13,6 +13,25 @@ impl fmt::Display for Attributes {
             Attributes::Rows(rows) => write!(f, "rows {rows}"),
             Attributes::ShapeAxis(_, axis) => write!(f, "axis {axis}"),
             Attributes::DType(dtype) => write!(f, "{dtype}"),
+            Attributes::Slice(ranges) => {
+                let axes: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", axes.join(", "))
+            }
+            Attributes::Assembly(assembly) => write!(f, "{assembly}"),
+            Attributes::Window(window) => write!(f, "{window}"),
+            Attributes::Convolution(convolution) => write!(f, "{convolution}"),
+            Attributes::Pool(pool, true) => write!(f, "{pool}, padding counts"),
+            Attributes::Pool(pool, false) => write!(f, "{pool}"),
+            Attributes::Sight(sight) => {
+                write!(f, "scale {}", sight.scale.value())?;
+                if sight.causal {
+                    f.write_str(", causal")?;
+                }
+                match sight.window {
+                    Some(window) => write!(f, ", window {window}"),
+                    None => Ok(()),
+                }
+            }
             Attributes::Named(name, ..) => write!(f, "{name}"),
         }
     }

@@ -6,8 +6,10 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod compare;
 mod contraction;
+mod convolution;
 mod evaluate;
 mod expand;
 mod index;
@@ -15,7 +17,10 @@ mod leaf;
 mod loss;
 mod movement;
 mod normalization;
+mod pool;
+mod random;
 mod reduce;
+mod region;
 mod rules;
 mod unary;
 
@@ -32,11 +37,16 @@ pub fn all() -> Vec<&'static OpDef> {
         arithmetic::OPS,
         compare::OPS,
         movement::OPS,
+        region::OPS,
         reduce::OPS,
         contraction::OPS,
+        convolution::OPS,
+        pool::OPS,
+        random::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,
+        attention::OPS,
         loss::OPS,
     ]
     .concat()

@@ -70,6 +70,11 @@ impl<'a> Matrix<'a> {
 pub trait Source: Sync {
     /// Writes the elements of the block's rows and columns into `block`.
     fn fill(&self, block: Tile<'_>);
+
+    /// About how many cycles an element takes.
+    fn cost(&self) -> f64 {
+        2.0
+    }
 }
 
 /// One side of a product.
@@ -87,7 +92,7 @@ pub enum Operand<'a> {
 }
 
 impl Operand<'_> {
-    fn transposed(self) -> Self {
+    pub(super) fn transposed(self) -> Self {
         match self {
             Self::Memory(matrix) => Self::Memory(Matrix {
                 strides: [matrix.strides[1], matrix.strides[0]],
