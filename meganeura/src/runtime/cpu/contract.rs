@@ -311,9 +311,17 @@ impl Builder<'_> {
         rows: &[usize],
         columns: &[usize],
     ) -> Result<Side, String> {
+        let batch = &self.kernel.batch[..];
         if let Some(access) = operand.as_load() {
-            let sizes = [&self.kernel.batch[..], rows, columns];
-            return Ok(Side::new(access, sizes, &self.buffers));
+            // A compound operand that many products share is gathered once for all of them.
+            let shared = access.strides[..batch.len()]
+                .iter()
+                .all(|&stride| stride == 0)
+                && batch.iter().product::<usize>() > 1;
+            let compound = rows.len() > 1 || columns.len() > 1;
+            if !(compound && shared) {
+                return Ok(Side::new(access, [batch, rows, columns], &self.buffers));
+            }
         }
         // Batch axes that the operand does not depend on are not repeated.
         let program = &operand.program;
