@@ -2,14 +2,16 @@
 //!
 //! `cargo run --release --example yardstick -- mlp --threads 2`
 
+#[path = "common/workloads.rs"]
+mod workloads;
+
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use meganeura::autodiff::gradients;
-use meganeura::egraph::Rewrites;
+use meganeura::egraph::{CostModel, Rewrites, optimize};
 use meganeura::ir::random::Stream;
-use meganeura::ir::{DType, Graph, Init, Tensor, VariableKind};
+use meganeura::ir::{DType, Graph, Init, Shape, VariableKind};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
 use meganeura::runtime::{Session, SessionError, StepId};
@@ -57,8 +59,31 @@ struct Norms {
     rms: RmsNorm,
 }
 
+/// One decoder block of a small Llama.
+#[derive(Model)]
+#[model(config(width: usize = 288, heads: usize = 6, hidden: usize = 768),
+        input(x: [batch, time, width]))]
+struct Block {
+    #[layer(residual, heads = heads, causal = true, rope = Rope::interleaved(10_000.0))]
+    attention: PreNorm<SelfAttention>,
+    #[layer(residual, hidden = hidden)]
+    mlp: PreNorm<SwiGlu>,
+}
+
+#[derive(Model)]
+#[model(input(tokens: [batch, time] as u32), output = [batch, time, 4096])]
+struct Gpt {
+    #[layer(rows = 4096, width = 288)]
+    embed: Embedding,
+    #[layer(repeat(6))]
+    blocks: Vec<Block>,
+    norm: RmsNorm,
+    #[layer(out = 4096, bias = false)]
+    scores: Linear,
+}
+
 /// What to train.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Workload {
     /// 784-128-10, batch 64, SGD.
     Mlp,
@@ -66,8 +91,16 @@ enum Workload {
     Mlpbig,
     /// Two 3×3 convolutions with pools, 3136-128-10, batch 64, AdamW.
     Cnn,
+    /// A Llama of 6 layers of width 288, 4 × 256 tokens of 4096, AdamW.
+    Gpt,
     /// LayerNorm and RMSNorm, forward and backward, 4096 × 768.
     Norms,
+    /// Two layers x·(W + A·B) of width 512 and rank 8, batch 512, A and B trained by AdamW.
+    Lora,
+    /// (Q·Kᵀ)·V, forward and backward, 8 heads of 512 × 64.
+    LinearAttention,
+    /// The mean over 128 positions of x·W + b, batch 16, 256-512, SGD.
+    MeanPool,
 }
 
 /// Which rewriting the graph goes through.
@@ -97,6 +130,13 @@ struct Arguments {
     /// Print the plan and how long each kernel takes, too.
     #[arg(long)]
     plan: bool,
+    /// Print so many losses and nothing else, from parameters that start as in
+    /// `tests/fixtures/language_model.py`.
+    #[arg(long, default_value_t = 0)]
+    losses: usize,
+    /// Write a page to this file that shows the graph before and after rewriting.
+    #[arg(long)]
+    html: Option<std::path::PathBuf>,
 }
 
 /// A graph that trains, with the values of its inputs.
@@ -133,8 +173,24 @@ fn main() -> Result<(), SessionError> {
         Workload::Mlp => classifier(&Mlp::new(), 64, Sgd::new(0.01), 500),
         Workload::Mlpbig => classifier(&MlpBig::new(), 256, AdamW::new(1e-3), 60),
         Workload::Cnn => classifier(&Cnn::new(), 64, AdamW::new(1e-3), 60),
+        Workload::Gpt => language_model(),
         Workload::Norms => norms(),
+        Workload::Lora => {
+            let optimizer = AdamW::new(1e-3);
+            let graph = workloads::lora(512, 512, 8, &optimizer);
+            plain(graph, Some(Box::new(optimizer)), 60)
+        }
+        Workload::LinearAttention => plain(workloads::linear_attention(8, 512, 64), None, 60),
+        Workload::MeanPool => {
+            let optimizer = Sgd::new(0.01);
+            let graph = workloads::mean_pool([16, 128], [256, 512], &optimizer);
+            plain(graph, Some(Box::new(optimizer)), 60)
+        }
     };
+    if let Some(file) = &arguments.html {
+        let title = format!("{:?}", arguments.workload).to_lowercase();
+        write_page(file, &title, &graph, rewrites);
+    }
     let mut session = Session::with_rewrites(&device, 0, rewrites)?;
     let step = session.compile(&graph)?;
     let build_ms = begin.elapsed().as_secs_f64() * 1e3;
@@ -155,6 +211,9 @@ fn main() -> Result<(), SessionError> {
         optimizer,
         count: 0,
     };
+    if arguments.losses > 0 {
+        return runner.print_losses(arguments.losses);
+    }
     let timing = measure(&mut runner, steps)?;
     let Runner { session, .. } = &mut runner;
     if arguments.plan {
@@ -192,6 +251,18 @@ fn main() -> Result<(), SessionError> {
     Ok(())
 }
 
+/// Write what rewriting makes of a graph to a file.
+fn write_page(file: &std::path::Path, title: &str, graph: &Graph, rewrites: Rewrites) {
+    let model = CostModel::default();
+    let (given, _) = optimize(graph, Rewrites::Off, &model);
+    let (result, report) = optimize(graph, rewrites, &model);
+    let page = report.to_html(title, &given, &result);
+    match std::fs::write(file, page) {
+        Ok(()) => eprint!("{report}"),
+        Err(error) => eprintln!("cannot write {}: {error}", file.display()),
+    }
+}
+
 struct Runner {
     session: Session,
     step: StepId,
@@ -210,6 +281,35 @@ impl Runner {
             }
         }
         self.session.run(self.step)
+    }
+
+    /// Train from parameters that come of their names, as the reference program has them.
+    fn print_losses(&mut self, count: usize) -> Result<(), SessionError> {
+        let parameters: Vec<(String, Shape)> = self
+            .session
+            .variables()
+            .filter(|variable| variable.kind == VariableKind::Parameter)
+            .map(|variable| (variable.name.clone(), variable.shape.clone()))
+            .collect();
+        for (name, shape) in parameters {
+            let mut values = vec![0.0; shape.elements()];
+            Stream::named(0, &name).fill_uniform(&mut values);
+            for value in &mut values {
+                let spread = *value * 2.0 - 1.0;
+                *value = match shape.dims() {
+                    [_] => spread * 0.25 + 1.0,
+                    _ if name.starts_with("embed") => spread,
+                    dims => spread * (1.0 / (dims[0] as f64).sqrt()) as f32,
+                };
+            }
+            self.session.set_variable(&name, &values)?;
+        }
+        for _ in 0..count {
+            self.run()?;
+            print!("{:.6} ", self.loss()?);
+        }
+        println!();
+        Ok(())
     }
 
     fn loss(&mut self) -> Result<f32, SessionError> {
@@ -262,6 +362,15 @@ fn normal(name: &str, count: usize) -> Vec<f32> {
     values
 }
 
+fn below(name: &str, count: usize, bound: u64) -> Values {
+    let stream = Stream::named(0, name);
+    Values::Labels(
+        (0..count as u64)
+            .map(|row| stream.below(row, bound) as u32)
+            .collect(),
+    )
+}
+
 /// Images of noise and random labels, as the peers have them.
 fn classifier<M: Model>(
     model: &M,
@@ -273,16 +382,36 @@ fn classifier<M: Model>(
     let scores = model.build(&graph, &[("batch", batch)]);
     let labels = graph.input("label", [batch], DType::U32);
     graph.output("loss", scores[0].cross_entropy(labels));
-    let (graph, _) = expand(&graph);
-    meganeura::train::add_updates(&graph, &optimizer);
-    let stream = Stream::named(0, "labels");
-    let labels = (0..batch as u64)
-        .map(|row| stream.below(row, 10) as u32)
-        .collect();
     let inputs = vec![
         ("x", uniform("x", batch * 784)),
-        ("label", Values::Labels(labels)),
+        ("label", below("labels", batch, 10)),
     ];
+    trained(&graph, inputs, optimizer, steps)
+}
+
+/// Random tokens and, to be predicted for each, random others.
+fn language_model() -> Setup {
+    let (batch, time, vocabulary) = (4, 256, 4096);
+    let graph = Graph::new();
+    let scores = Gpt::new().build(&graph, &[("batch", batch), ("time", time)]);
+    let labels = graph.input("label", [batch, time], DType::U32);
+    graph.output("loss", scores[0].cross_entropy(labels));
+    let inputs = vec![
+        ("tokens", below("tokens", batch * time, vocabulary)),
+        ("label", below("labels", batch * time, vocabulary)),
+    ];
+    trained(&graph, inputs, AdamW::new(3e-4), 15)
+}
+
+/// A graph whose output `loss` an optimizer makes small.
+fn trained(
+    graph: &Graph,
+    inputs: Vec<(&'static str, Values)>,
+    optimizer: impl Optimizer + 'static,
+    steps: usize,
+) -> Setup {
+    let (graph, _) = expand(graph);
+    meganeura::train::add_updates(&graph, &optimizer);
     Setup {
         graph,
         inputs,
@@ -307,21 +436,28 @@ fn norms() -> Setup {
     let y = Norms::new().forward(&graph, &[x]);
     let loss = (y[0] * t).mean_all();
     graph.output("loss", loss);
-    let (graph, images) = expand(&graph);
-    let image = |tensor: Tensor<'_>| {
-        graph.tensor(images.get(tensor.id()).expect("every node has an image"))
-    };
-    let variables = graph.variables();
-    let sources: Vec<Tensor<'_>> = variables.iter().map(|(_, id)| graph.tensor(*id)).collect();
-    let seeds = [(image(loss), graph.constant(1.0))];
-    for ((variable, _), gradient) in variables.iter().zip(gradients(&seeds, &sources)) {
-        graph.output(&format!("gradient of {}", variable.name), gradient);
-    }
+    let graph = workloads::with_gradients(&graph);
     let inputs = vec![("t", Values::Floats(normal("t", rows * width)))];
     Setup {
         graph,
         inputs,
         optimizer: None,
         steps: 60,
+    }
+}
+
+/// A graph that only needs numbers for its inputs.
+fn plain(graph: Graph, optimizer: Option<Box<dyn Optimizer>>, steps: usize) -> Setup {
+    let given = graph.inputs().into_iter().filter_map(|(name, id)| {
+        let elements = graph.tensor(id).shape().elements();
+        let name = ["x", "t"].into_iter().find(|known| *known == name)?;
+        Some((name, Values::Floats(normal(name, elements))))
+    });
+    let inputs = given.collect();
+    Setup {
+        graph,
+        inputs,
+        optimizer,
+        steps,
     }
 }

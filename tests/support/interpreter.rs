@@ -9,6 +9,16 @@ use meganeura::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, Operand, Program,
 };
 
+#[path = "../../meganeura/src/codegen/tests/attention.rs"]
+mod attention;
+
+/// What the interpreter of attention works with.
+mod kernel {
+    pub use meganeura::ir::DType;
+    pub use meganeura::schedule::attention::{AttentionKernel, AttentionPass};
+    pub use meganeura::schedule::kernel::Access;
+}
+
 type Buffers = Vec<Vec<f64>>;
 
 /// A contraction's results for one row.
@@ -49,6 +59,7 @@ fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => body(&kernel.body, &kernel.outer, kernel.columns, buffers, None),
         Action::Contract(kernel) => contract(kernel, buffers),
+        Action::Attention(kernel) => attention::run(kernel, buffers),
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = buffers[kernel.indices.index()][i] as usize;

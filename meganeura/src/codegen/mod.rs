@@ -19,6 +19,7 @@
 //! sign of zero survives, or that denormal numbers are not flushed to zero.
 
 mod arguments;
+mod attention;
 mod body;
 mod contract;
 mod fold;
@@ -159,6 +160,7 @@ pub fn lower(
         Action::Contract(kernel) => lowering.contract(kernel)?,
         Action::Gather(kernel) => lowering.gather(kernel)?,
         Action::ScatterAdd(kernel) => lowering.scatter_add(kernel)?,
+        Action::Attention(kernel) => lowering.attention(kernel)?,
     }
     Ok(lowering.result)
 }
@@ -315,6 +317,7 @@ fn check(kernel: &Kernel) -> Result<(), LowerError> {
             count(&[kernel.rows, kernel.width])?;
             count(&[kernel.count, kernel.width]).map(|_| ())
         }
+        Action::Attention(kernel) => attention::check(kernel),
     }
 }
 

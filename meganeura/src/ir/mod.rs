@@ -5,9 +5,11 @@
 //! cheap handle into a graph.
 
 mod array;
+mod attention;
 mod convolution;
 mod dtype;
 mod graph;
+pub mod html;
 mod init;
 mod op;
 pub mod random;
@@ -18,6 +20,7 @@ mod text;
 mod treatment;
 
 pub use array::Array;
+pub use attention::{Attention, AttentionPart, Sight};
 pub use convolution::{Convolution, Pool};
 pub use dtype::DType;
 pub use graph::{

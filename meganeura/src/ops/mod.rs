@@ -6,6 +6,7 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod compare;
 mod contraction;
 mod convolution;
@@ -17,6 +18,7 @@ mod loss;
 mod movement;
 mod normalization;
 mod pool;
+mod random;
 mod reduce;
 mod region;
 mod rules;
@@ -40,9 +42,11 @@ pub fn all() -> Vec<&'static OpDef> {
         contraction::OPS,
         convolution::OPS,
         pool::OPS,
+        random::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,
+        attention::OPS,
         loss::OPS,
     ]
     .concat()

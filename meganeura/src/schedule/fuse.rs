@@ -7,7 +7,7 @@
 use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
-use crate::ir::{Graph, Layout, Lowering, Node, NodeId, Shape};
+use crate::ir::{AttentionPart, Graph, Layout, Lowering, Node, NodeId, Shape};
 
 /// What a group of nodes becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Kind {
     Indexed,
     /// Pieces put into one buffer, alone.
     Assemble,
+    /// Attention, its parts that share operands together.
+    Attention,
 }
 
 impl Kind {
@@ -216,6 +218,13 @@ impl<'a> Fusion<'a> {
                 let domain = Domain::of(&node.ty.shape);
                 self.start(id, Kind::Assemble, domain, Role::OVER_ROWS);
             }
+            Lowering::Attention(part) => match self.attention_of(id, part) {
+                Some(group) => self.add(id, group, Role::OVER_ROWS),
+                None => {
+                    let domain = Domain::of(&node.ty.shape);
+                    self.start(id, Kind::Attention, domain, Role::OVER_ROWS);
+                }
+            },
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
@@ -284,7 +293,10 @@ impl<'a> Fusion<'a> {
             } else {
                 self.place(base);
             }
-        } else if matches!(lowering, Lowering::Gather | Lowering::ScatterAdd) {
+        } else if matches!(
+            lowering,
+            Lowering::Gather | Lowering::ScatterAdd | Lowering::Attention(_)
+        ) {
             self.place(base);
         } else {
             match self.following(reference, group, &self.groups[group].domain, reads) {
@@ -345,6 +357,35 @@ impl<'a> Fusion<'a> {
         }
     }
 
+    /// The kernel that computes another part of the same attention.
+    fn attention_of(&self, id: NodeId, part: AttentionPart) -> Option<usize> {
+        let of = |id: NodeId| self.attention_operands(id);
+        (0..self.groups.len()).find(|&group| {
+            self.groups[group].kind == Kind::Attention
+                && self.groups[group].members.iter().any(|&member| {
+                    let Lowering::Attention(other) = self.node(member).op.def.lowering else {
+                        return false;
+                    };
+                    other.is_gradient() == part.is_gradient()
+                        && self.node(member).op.attributes == self.node(id).op.attributes
+                        && of(member) == of(id)
+                })
+                && !self.would_cycle(id, group)
+        })
+    }
+
+    /// The operands that the parts of one attention share, as they lie in memory.
+    fn attention_operands(&self, id: NodeId) -> Vec<(NodeId, &'a Layout)> {
+        let Lowering::Attention(part) = self.node(id).op.def.lowering else {
+            return Vec::new();
+        };
+        let operands = self.operands(id).into_iter().enumerate();
+        operands
+            .filter(|(index, _)| part.is_gradient() || *index < 2 || *index >= part.operands())
+            .map(|(_, reference)| (reference.base, &reference.layout))
+            .collect()
+    }
+
     /// Put a node that runs over `shape` into the kernel of an operand, contractions first
     /// (what joins them never goes through memory), else into a new one.
     fn join_or_start(&mut self, id: NodeId, shape: &Shape, roles: &[Role]) {
@@ -387,7 +428,7 @@ impl<'a> Fusion<'a> {
         let accepts = match target.kind {
             Kind::Loop => true,
             Kind::Contract => role == Role::FULL || role == Role::ROW,
-            Kind::Indexed | Kind::Assemble => false,
+            Kind::Indexed | Kind::Assemble | Kind::Attention => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;

@@ -9,6 +9,7 @@
 //! Inside a kernel every value is a float: `u32` buffers convert on load (and back on
 //! store), truth values are 0 and 1.
 
+use super::attention::AttentionKernel;
 use crate::ir::{Combine, DType, ScalarOp};
 
 /// A buffer of the plan that a kernel belongs to.
@@ -322,6 +323,8 @@ pub enum Action {
     Gather(GatherKernel),
     /// Rows added at indices.
     ScatterAdd(ScatterAddKernel),
+    /// Attention or its gradients.
+    Attention(AttentionKernel),
 }
 
 /// One dispatch.
@@ -354,6 +357,7 @@ impl Kernel {
             .collect(),
             Action::Gather(kernel) => vec![kernel.table, kernel.indices],
             Action::ScatterAdd(kernel) => vec![kernel.updates, kernel.indices],
+            Action::Attention(kernel) => kernel.loads().map(|access| access.buffer).collect(),
         };
         buffers.sort_unstable();
         buffers.dedup();
@@ -373,6 +377,7 @@ impl Kernel {
             Action::Contract(kernel) => body(&kernel.epilogue),
             Action::Gather(kernel) => vec![kernel.output],
             Action::ScatterAdd(kernel) => vec![kernel.output],
+            Action::Attention(kernel) => kernel.results(),
         };
         buffers.sort_unstable();
         buffers.dedup();
@@ -392,6 +397,7 @@ impl Kernel {
             }
             Action::Gather(_) => 0,
             Action::ScatterAdd(kernel) => (kernel.count * kernel.width) as u64,
+            Action::Attention(kernel) => kernel.flops(),
         }
     }
 }

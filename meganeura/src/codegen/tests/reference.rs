@@ -4,6 +4,16 @@ use crate::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, LoopKernel, Program, ValueId,
 };
 
+#[path = "attention.rs"]
+mod attention;
+
+/// What the reference of attention works with.
+mod kernel {
+    pub(super) use crate::ir::DType;
+    pub(super) use crate::schedule::attention::{AttentionKernel, AttentionPass};
+    pub(super) use crate::schedule::kernel::Access;
+}
+
 /// The contents of buffers, whatever their type.
 pub(crate) type Buffers = Vec<Vec<f64>>;
 
@@ -13,6 +23,7 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => run_loop(kernel, &old, buffers),
         Action::Contract(kernel) => run_contract(kernel, &old, buffers),
+        Action::Attention(kernel) => attention::run(kernel, buffers),
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = old[kernel.indices.index()][i] as usize;

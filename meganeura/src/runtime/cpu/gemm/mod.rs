@@ -23,6 +23,7 @@ mod problem;
 mod split;
 #[cfg(test)]
 mod tests;
+pub(super) mod tiles;
 mod vector;
 
 pub use compound::{Addresses, Compound};
