@@ -10,6 +10,7 @@ mod fuse;
 pub mod kernel;
 mod order;
 mod reference;
+mod simplify;
 mod sink;
 
 pub use order::{Schedule, ScheduledBuffer, Storage, schedule};
