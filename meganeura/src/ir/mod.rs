@@ -9,6 +9,7 @@ mod attention;
 mod dtype;
 mod graph;
 mod init;
+mod loss;
 mod op;
 pub mod random;
 mod scalar;
@@ -23,6 +24,7 @@ pub use graph::{
     Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,
 };
 pub use init::Init;
+pub use loss::{CrossEntropy, Labels};
 pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
     TensorType, Vjp,

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::{Array, AttentionPart, Combine, DType, Layout, ScalarOp, Shape, Sight, Tensor};
+use super::{Array, AttentionPart, Combine, DType, Labels, Layout, ScalarOp, Shape, Sight, Tensor};
 
 /// A float that compares and hashes by its bits, for use in attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +47,8 @@ pub enum Attributes {
     DType(DType),
     /// How queries see keys.
     Sight(Sight),
+    /// How labels count.
+    Labels(Labels),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }

@@ -13,6 +13,13 @@ impl fmt::Display for Attributes {
             Attributes::Rows(rows) => write!(f, "rows {rows}"),
             Attributes::ShapeAxis(_, axis) => write!(f, "axis {axis}"),
             Attributes::DType(dtype) => write!(f, "{dtype}"),
+            Attributes::Labels(labels) => {
+                write!(f, "smoothing {}", labels.smoothing.value())?;
+                match labels.ignore {
+                    Some(ignore) => write!(f, ", ignore {ignore}"),
+                    None => Ok(()),
+                }
+            }
             Attributes::Sight(sight) => {
                 write!(f, "scale {}", sight.scale.value())?;
                 if sight.causal {
