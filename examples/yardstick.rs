@@ -36,6 +36,21 @@ struct MlpBig {
 }
 
 #[derive(Model)]
+#[model(input(x: [batch, 1, 28, 28]), output = [batch, 10])]
+struct Cnn {
+    #[layer(out = 32, kernel = 3, padding = 1)]
+    first: Conv2d,
+    halve: (Relu, MaxPool2d),
+    #[layer(out = 64, kernel = 3, padding = 1)]
+    second: Conv2d,
+    quarter: (Relu, MaxPool2d, Flatten),
+    #[layer(out = 128)]
+    hidden: (Linear, Relu),
+    #[layer(out = 10)]
+    scores: Linear,
+}
+
+#[derive(Model)]
 #[model(input(x: [rows, 768]), output = [rows, 768])]
 struct Norms {
     layer: LayerNorm,
@@ -74,6 +89,8 @@ enum Workload {
     Mlpbig,
     /// A Llama of 6 layers of width 288, 4 × 256 tokens of 4096, AdamW.
     Gpt,
+    /// Two 3×3 convolutions with pools, 3136-128-10, batch 64, AdamW.
+    Cnn,
     /// LayerNorm and RMSNorm, forward and backward, 4096 × 768.
     Norms,
 }
@@ -145,6 +162,7 @@ fn main() -> Result<(), SessionError> {
         Workload::Mlp => classifier(&Mlp::new(), 64, Sgd::new(0.01), 500),
         Workload::Mlpbig => classifier(&MlpBig::new(), 256, AdamW::new(1e-3), 60),
         Workload::Gpt => language_model(),
+        Workload::Cnn => classifier(&Cnn::new(), 64, AdamW::new(1e-3), 60),
         Workload::Norms => norms(),
     };
     let mut session = Session::with_rewrites(&device, 0, rewrites)?;

@@ -11,7 +11,9 @@ use std::path::Path;
 use meganeura::autodiff::gradients;
 use meganeura::egraph::Rewrites;
 use meganeura::interop::safetensors::Tensors;
-use meganeura::ir::{Array, Case, DType, Domain, Graph, Init, OpDef, Shape, Tensor, Vjp};
+use meganeura::ir::{
+    Array, Case, Convolution, DType, Domain, Graph, Init, OpDef, Pool, Shape, Tensor, Vjp,
+};
 use meganeura::ops;
 use meganeura::runtime::{Device, Session};
 use support::samples::{Random, relative_error, trial};
@@ -196,6 +198,57 @@ fn check_device(device: &Device, rewrites: Rewrites) {
     });
     let (graph, values) = prologue_and_epilogue();
     check_graph(device, rewrites, &graph, &values, "prologue and epilogue");
+    let (graph, values) = regions();
+    check_graph(device, rewrites, &graph, &values, "regions");
+}
+
+/// Slices of what has no memory, pieces of what is computed, a state that reads itself.
+fn regions() -> (Graph, Values) {
+    let graph = Graph::new();
+    let mut random = Random::new(5);
+    let mut values = Values::new();
+    let mut leaf = |name: &str, dims: &[usize]| {
+        let array = random.array(&Shape::from(dims), Domain::Uniform(-1.0, 1.0));
+        values.insert(name.to_owned(), array);
+        match name {
+            "memory" => graph.state(name, dims, Init::Zeros),
+            _ => graph.input(name, dims, DType::F32),
+        }
+    };
+    let (x, y, weight, memory) = (
+        leaf("x", &[3, 8]),
+        leaf("y", &[1, 8]),
+        leaf("weight", &[8, 4]),
+        leaf("memory", &[4, 8]),
+    );
+    // One element of a leaf, and of an index, in arithmetic.
+    let one = x.slice(0, 2, 1).slice(1, 5, 1).reshape([]);
+    let place = graph.index([8, 6], 0).slice_step(0, 1, 3, 2);
+    graph.output("one", (one * 2.0 + 1.0) * y);
+    graph.output("place", place.cast(DType::F32) * one);
+    // A part of what is computed, next to the whole of it.
+    let whole = (x * y).tanh();
+    graph.output(
+        "part",
+        whole.slice(0, 0, 2).exp() + whole.slice(1, 1, 1).slice(0, 1, 1),
+    );
+    graph.output("whole", whole.sum(&[1]));
+    // Contractions with parts, pieces of contractions.
+    let product = x.slice_step(1, 0, 4, 2).matmul(weight.slice(0, 3, 4));
+    let padded = (product + 0.5)
+        .relu()
+        .pad(&[(1, 2), (0, 3)], f64::NEG_INFINITY);
+    graph.output("padded", padded.exp());
+    graph.output(
+        "joined",
+        Tensor::concat(&[product, x, product.detach() * 2.0, x], 1),
+    );
+    // What is made of leaves, as a piece.
+    graph.output("made", Tensor::concat(&[(x * 3.0 - y).exp(), y], 0) * 2.0);
+    graph.update(memory, Tensor::concat(&[memory.slice(0, 1, 3), y], 0));
+    graph.output("window", memory.window(1, 3, 2, 1).sum(&[2]));
+    assert!(graph.errors().is_empty(), "{:?}", graph.errors());
+    (graph, values)
 }
 
 /// Contractions whose operands are computed and whose results are updates: what the scheduler
@@ -294,11 +347,118 @@ const REFERENCES: &[Reference] = &[
     }),
 ];
 
-/// Every operation of the fixture on a device: result and gradients, row by row.
+/// A convolution along as many axes as the operands have, changed as said.
+fn convolution<'g>(x: &[Tensor<'g>], change: impl Fn(&mut Convolution)) -> Tensor<'g> {
+    let mut how = Convolution::of(x[0].shape().rank() - 2);
+    change(&mut how);
+    x[0].convolution(x[1], &how)
+}
+
+/// A pool of this size, changed as said.
+fn pool(size: &[usize], change: impl Fn(&mut Pool)) -> Pool {
+    let mut pool = Pool::of(size);
+    change(&mut pool);
+    pool
+}
+
+const WINDOWS: &[Reference] = &[
+    ("conv1d", &["x", "weight"], |x| convolution(x, |_| ())),
+    ("conv1d_strided", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2];
+            how.padding = vec![(2, 2)];
+            how.dilation = vec![2];
+        })
+    }),
+    ("conv2d", &["x", "weight", "bias"], |x| {
+        convolution(x, |how| how.padding = vec![(1, 1), (1, 1)]) + x[2].reshape([4, 1, 1])
+    }),
+    ("conv2d_strided", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2, 3];
+            how.padding = vec![(0, 0), (2, 2)];
+        })
+    }),
+    ("conv2d_groups", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.padding = vec![(2, 2), (1, 1)];
+            how.dilation = vec![2, 1];
+            how.groups = 2;
+        })
+    }),
+    ("conv2d_depthwise", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2, 2];
+            how.padding = vec![(1, 1), (1, 1)];
+            how.groups = 3;
+        })
+    }),
+    ("conv2d_patches", &["x", "weight"], |x| {
+        convolution(x, |how| how.stride = vec![2, 3])
+    }),
+    ("conv2d_uneven", &["x", "weight"], |x| {
+        convolution(x, |how| {
+            how.stride = vec![2, 2];
+            how.padding = vec![(0, 1), (0, 3)];
+        })
+    }),
+    ("max_pool", &["x"], |x| x[0].max_pool(&Pool::of(&[2, 2]))),
+    ("max_pool_ties", &["x"], |x| {
+        x[0].max_pool(&Pool::of(&[2, 2]))
+    }),
+    ("max_pool_overlap", &["x"], |x| {
+        x[0].max_pool(&pool(&[3, 3], |pool| {
+            pool.stride = vec![2, 2];
+            pool.padding = vec![(1, 1), (1, 1)];
+            pool.ceil = true;
+        }))
+    }),
+    ("max_pool_dilated", &["x"], |x| {
+        x[0].max_pool(&pool(&[3], |pool| {
+            pool.stride = vec![2];
+            pool.padding = vec![(1, 1)];
+            pool.dilation = vec![2];
+        }))
+    }),
+    ("max_pool_large", &["x"], |x| {
+        x[0].max_pool(&pool(&[7, 7], |pool| pool.stride = vec![3, 3]))
+    }),
+    ("average_pool", &["x"], |x| {
+        let pool = pool(&[3, 3], |pool| {
+            pool.stride = vec![2, 2];
+            pool.padding = vec![(1, 1), (1, 1)];
+            pool.ceil = true;
+        });
+        x[0].average_pool(&pool, true)
+    }),
+    ("average_pool_true", &["x"], |x| {
+        let pool = pool(&[3, 2], |pool| {
+            pool.stride = vec![2, 2];
+            pool.padding = vec![(1, 1), (1, 1)];
+            pool.ceil = true;
+        });
+        x[0].average_pool(&pool, false)
+    }),
+    ("average_pool_global", &["x"], |x| {
+        x[0].average_pool(&Pool::of(&[5, 4]), true)
+    }),
+    ("pad", &["x"], |x| x[0].pad(&[(0, 3), (1, 2)], 0.5)),
+    ("concat", &["a", "b"], |x| {
+        Tensor::concat(&[x[0], x[1], x[0]], 1)
+    }),
+];
+
+/// Every operation of the fixtures on a device: result and gradients, row by row.
 fn check_references(device: &Device, rewrites: Rewrites) {
+    check_fixture(device, rewrites, "ops", REFERENCES);
+    check_fixture(device, rewrites, "windows", WINDOWS);
+}
+
+fn check_fixture(device: &Device, rewrites: Rewrites, file: &str, references: &[Reference]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let fixture = Tensors::load(folder.join("ops.safetensors")).expect("the fixture");
-    for (case, operands, build) in REFERENCES {
+    let path = folder.join(format!("{file}.safetensors"));
+    let fixture = Tensors::load(path).expect("the fixture");
+    for (case, operands, build) in references {
         let graph = Graph::new();
         let mut values = Values::new();
         let mut leaf = |name: &str| {

@@ -84,18 +84,15 @@ fn operand_gradients<'g>(
     upstream: Tensor<'g>,
 ) -> Vec<(NodeId, Tensor<'g>)> {
     let node = graph.nodes()[id.index()].clone();
-    match node.op.def.vjp {
+    let (op, inputs) = graph.composite(id).unwrap_or((node.op, node.inputs));
+    match op.def.vjp {
         Vjp::Zero => Vec::new(),
         Vjp::Rule(rule) => {
-            let operands: Vec<Tensor<'g>> = node
-                .inputs
-                .iter()
-                .map(|&input| graph.tensor(input))
-                .collect();
-            let gradients = rule(&node.op.attributes, &operands, graph.tensor(id), upstream);
-            node.inputs
-                .iter()
-                .copied()
+            let operands: Vec<Tensor<'g>> =
+                inputs.iter().map(|&input| graph.tensor(input)).collect();
+            let gradients = rule(&op.attributes, &operands, graph.tensor(id), upstream);
+            inputs
+                .into_iter()
                 .zip(gradients)
                 .filter_map(|(input, g)| Some((input, g?)))
                 .collect()
@@ -103,7 +100,7 @@ fn operand_gradients<'g>(
         Vjp::Derived => {
             graph.fail(format!(
                 "`{}` has no gradient of its own: expand the graph before differentiating it",
-                node.op.def.name
+                op.def.name
             ));
             Vec::new()
         }

@@ -298,14 +298,16 @@ fn check(kernel: &Kernel) -> Result<(), LowerError> {
     match &kernel.action {
         Action::Loop(kernel) => check_body(&kernel.body, &kernel.outer, kernel.columns),
         Action::Contract(kernel) => {
-            let with = |size: usize| [kernel.batch.as_slice(), &[size]].concat();
+            let (outer, columns) = kernel.left_domain();
             for access in kernel.left.program.loads() {
-                check_access(access, &with(kernel.m), kernel.k)?;
+                check_access(access, &outer, columns)?;
             }
+            let (outer, columns) = kernel.right_domain();
             for access in kernel.right.program.loads() {
-                check_access(access, &with(kernel.k), kernel.n)?;
+                check_access(access, &outer, columns)?;
             }
-            check_body(&kernel.epilogue, &with(kernel.m), kernel.n)
+            let (outer, columns) = kernel.result_domain();
+            check_body(&kernel.epilogue, &outer, columns)
         }
         Action::Gather(kernel) => {
             count(&[kernel.rows, kernel.width])?;

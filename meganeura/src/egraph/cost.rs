@@ -430,6 +430,7 @@ impl CostModel {
                     self.contraction(left, right, elements, k),
                 )
             }
+            Lowering::Assemble => (Role::Memory, self.memory(2.0 * elements)),
             Lowering::Gather
             | Lowering::ScatterAdd
             | Lowering::Attention(_)

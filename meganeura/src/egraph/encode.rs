@@ -114,7 +114,8 @@ fn term(eg: &mut Terms, op: &Op, x: &[Id], types: &[TensorType], ty: &TensorType
             {
                 Some(sources) => rename(eg, &sources, x[0]),
                 None => {
-                    let reshape = seen.is_some_and(|seen| seen.is_contiguous());
+                    let whole = ty.shape.elements() == types[0].shape.elements();
+                    let reshape = whole && seen.is_some_and(|seen| seen.is_contiguous());
                     view(eg, op, x[0], &types[0], ty, reshape)
                 }
             }

@@ -137,6 +137,7 @@ struct Inner {
     current: u32,
     treatment: Current,
     recomputed: Vec<u32>,
+    composites: FxHashMap<NodeId, (Op, Vec<NodeId>)>,
     layers: Vec<LayerRecord>,
 }
 
@@ -254,6 +255,21 @@ impl Graph {
             self.inner.borrow_mut().layers[place].outputs = types;
         }
         outputs
+    }
+
+    /// Note that a node is the result of a composite with a gradient of its own, which holds
+    /// in place of that of what it was expanded to.
+    pub fn note_composite(&self, result: NodeId, op: &Op, operands: &[NodeId]) {
+        // A composite that is one of its operands, or made of other things, has none to give.
+        if operands.iter().all(|operand| *operand < result) {
+            let noted = (op.clone(), operands.to_vec());
+            self.inner.borrow_mut().composites.insert(result, noted);
+        }
+    }
+
+    /// The composite with a gradient of its own that a node is the result of, and its operands.
+    pub fn composite(&self, result: NodeId) -> Option<(Op, Vec<NodeId>)> {
+        self.inner.borrow().composites.get(&result).cloned()
     }
 
     /// The layers that were built, each before its parts.

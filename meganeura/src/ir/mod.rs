@@ -6,12 +6,14 @@
 
 mod array;
 mod attention;
+mod convolution;
 mod dtype;
 mod graph;
 mod init;
 mod loss;
 mod op;
 pub mod random;
+mod region;
 mod scalar;
 mod shape;
 mod text;
@@ -19,6 +21,7 @@ mod treatment;
 
 pub use array::Array;
 pub use attention::{Attention, AttentionPart, Sight};
+pub use convolution::{Convolution, Pool};
 pub use dtype::DType;
 pub use graph::{
     Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,
@@ -29,6 +32,7 @@ pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
     TensorType, Vjp,
 };
+pub use region::{Assembly, Steps, Window};
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
 pub use treatment::Treatment;

@@ -1,7 +1,10 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::{Array, AttentionPart, Combine, DType, Labels, Layout, ScalarOp, Shape, Sight, Tensor};
+use super::{
+    Array, Assembly, AttentionPart, Combine, Convolution, DType, Labels, Layout, Pool, ScalarOp,
+    Shape, Sight, Steps, Tensor, Window,
+};
 
 /// A float that compares and hashes by its bits, for use in attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +52,16 @@ pub enum Attributes {
     Sight(Sight),
     /// How labels count.
     Labels(Labels),
+    /// The places that are taken along each axis.
+    Slice(Vec<Steps>),
+    /// Where operands go in the result.
+    Assembly(Assembly),
+    /// A window along an axis.
+    Window(Window),
+    /// How a kernel moves over its input.
+    Convolution(Convolution),
+    /// How a pool's window moves, and whether padding counts in its mean.
+    Pool(Pool, bool),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }
@@ -73,6 +86,14 @@ impl Attributes {
         match self {
             Attributes::Axes(axes) | Attributes::Permutation(axes) => axes,
             _ => &[],
+        }
+    }
+
+    /// Where operands go in the result.
+    pub fn as_assembly(&self) -> Option<&Assembly> {
+        match self {
+            Attributes::Assembly(assembly) => Some(assembly),
+            _ => None,
         }
     }
 }
@@ -127,7 +148,8 @@ pub enum Vjp {
     /// No gradient flows through it.
     Zero,
     /// From attributes, operands, result and the gradient of the result: one gradient per
-    /// operand, of the operand's shape; `None` for an operand that gets none.
+    /// operand, of the operand's shape; `None` for an operand that gets none. A composite's
+    /// rule, made of primitives, is used in place of what its expansion would give.
     #[allow(clippy::type_complexity)]
     Rule(for<'g> fn(&Attributes, &[Tensor<'g>], Tensor<'g>, Tensor<'g>) -> Vec<Option<Tensor<'g>>>),
 }
@@ -149,6 +171,8 @@ pub enum Lowering {
     View(fn(&Attributes, &Layout, &Shape) -> Option<Layout>),
     /// Batched matrix product of operands of one rank.
     Contract,
+    /// The operands as pieces of the result, which [`Attributes::Assembly`] describes.
+    Assemble,
     /// Rows of a table chosen by indices.
     Gather,
     /// Rows added into a table at indices.

@@ -30,6 +30,15 @@ impl fmt::Display for Attributes {
                     None => Ok(()),
                 }
             }
+            Attributes::Slice(ranges) => {
+                let axes: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", axes.join(", "))
+            }
+            Attributes::Assembly(assembly) => write!(f, "{assembly}"),
+            Attributes::Window(window) => write!(f, "{window}"),
+            Attributes::Convolution(convolution) => write!(f, "{convolution}"),
+            Attributes::Pool(pool, true) => write!(f, "{pool}, padding counts"),
+            Attributes::Pool(pool, false) => write!(f, "{pool}"),
             Attributes::Named(name, ..) => write!(f, "{name}"),
         }
     }

@@ -7,6 +7,7 @@
 mod activation;
 mod attention;
 mod combine;
+mod convolution;
 mod embedding;
 mod feed_forward;
 mod linear;
@@ -16,6 +17,7 @@ mod reshape;
 pub use activation::{Gelu, LogSoftmax, Relu, Sigmoid, Silu, Softmax, Tanh};
 pub use attention::{Rope, SelfAttention};
 pub use combine::{Add, Multiply, PreNorm};
+pub use convolution::{AvgPool2d, Conv1d, Conv2d, MaxPool2d};
 pub use embedding::{Embedding, Unembedding};
 pub use feed_forward::SwiGlu;
 pub use linear::Linear;

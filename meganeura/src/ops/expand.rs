@@ -1,6 +1,6 @@
 //! Composites into primitives.
 
-use crate::ir::{Graph, Lowering, Node, NodeId, Tensor};
+use crate::ir::{Graph, Lowering, Node, NodeId, Tensor, Vjp};
 
 /// Where the nodes of one graph went in another.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +39,11 @@ pub fn expand(graph: &Graph) -> (Graph, Images) {
         }
         let image = result.in_scope(node.scope, || copy(&result, node, &images));
         images.set(id, image.id());
+        if let Some((op, operands)) = graph.composite(id) {
+            let operands = operands.iter().map(|&operand| images.get(operand));
+            let operands = operands.collect::<Option<Vec<_>>>();
+            result.note_composite(image.id(), &op, &operands.expect("operands come first"));
+        }
     }
     for (name, id) in graph.outputs() {
         result.output(
@@ -89,9 +94,11 @@ fn primitive<'g>(result: &'g Graph, node: &Node, operands: &[Tensor<'g>]) -> Ten
             images.set(id, copy(result, node, &images).id());
         }
     }
-    result.tensor(
-        images
-            .get(root.id())
-            .expect("the expansion is part of its graph"),
-    )
+    let image = images.get(root.id());
+    let image = image.expect("the expansion is part of its graph");
+    if matches!(node.op.def.vjp, Vjp::Rule(_)) {
+        let operands: Vec<NodeId> = operands.iter().map(|operand| operand.id()).collect();
+        result.note_composite(image, &node.op, &operands);
+    }
+    result.tensor(image)
 }

@@ -9,6 +9,7 @@ mod arithmetic;
 mod attention;
 mod compare;
 mod contraction;
+mod convolution;
 mod evaluate;
 mod expand;
 mod index;
@@ -16,7 +17,9 @@ mod leaf;
 mod loss;
 mod movement;
 mod normalization;
+mod pool;
 mod reduce;
+mod region;
 mod rules;
 mod unary;
 
@@ -33,8 +36,11 @@ pub fn all() -> Vec<&'static OpDef> {
         arithmetic::OPS,
         compare::OPS,
         movement::OPS,
+        region::OPS,
         reduce::OPS,
         contraction::OPS,
+        convolution::OPS,
+        pool::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,

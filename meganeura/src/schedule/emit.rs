@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::attention::{AttentionKernel, AttentionPass};
+use super::axes::merge_axes;
 use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
 use super::kernel::{
@@ -12,7 +13,7 @@ use super::kernel::{
 use super::reference::Reference;
 use crate::ir::{
     AttentionPart, Attributes, Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp,
-    Shape,
+    Shape, TensorType,
 };
 
 /// What emission needs to know of the rest of the schedule.
@@ -70,19 +71,21 @@ impl<'a> Emitter<'a> {
         &self.nodes[id.index()]
     }
 
-    /// The kernel of a group.
-    pub fn kernel(&self, group: usize) -> Kernel {
+    /// The kernels of a group, in order.
+    pub fn kernels(&self, group: usize) -> Vec<Kernel> {
         let members = &self.fusion.groups[group].members;
-        let action = match self.fusion.groups[group].kind {
-            Kind::Loop => Action::Loop(self.loop_kernel(group)),
-            Kind::Contract => Action::Contract(self.contract_kernel(group)),
-            Kind::Indexed => self.indexed_kernel(members[0]),
-            Kind::Attention => Action::Attention(self.attention_kernel(members)),
+        let actions = match self.fusion.groups[group].kind {
+            Kind::Loop => vec![Action::Loop(self.loop_kernel(group))],
+            Kind::Contract => vec![Action::Contract(self.contract_kernel(group))],
+            Kind::Indexed => vec![self.indexed_kernel(members[0])],
+            Kind::Assemble => self.assemble_kernels(members[0]),
+            Kind::Attention => vec![Action::Attention(self.attention_kernel(members))],
         };
-        Kernel {
+        let kernel = |action| Kernel {
             name: self.name(members),
             action,
-        }
+        };
+        actions.into_iter().map(kernel).collect()
     }
 
     /// A kernel that copies a value as others see it into a buffer.
@@ -158,29 +161,27 @@ impl<'a> Emitter<'a> {
         for &id in members.iter().filter(|&&id| id != root) {
             self.member(&mut building, id);
         }
-        let (m, batch) = domain
-            .outer
-            .split_last()
-            .expect("a contraction has at least two axes");
-        let [left, right] = [0, 1].map(|side| self.side(root, side));
-        let k = left.layout.dims[left.layout.dims.len() - 1];
-        ContractKernel {
-            batch: batch.to_vec(),
-            m: *m,
-            n: domain.columns,
-            k,
-            left: self.contract_operand(left),
-            right: self.contract_operand(right),
+        let axes = self.fusion.contract_axes(root);
+        let [left, right] = [(0, axes.left()), (1, axes.right())]
+            .map(|(side, domain)| self.contract_operand(self.side(root, side), domain));
+        let mut kernel = ContractKernel {
+            batch: axes.batch,
+            m: axes.m,
+            n: axes.n,
+            k: axes.k,
+            left,
+            right,
             epilogue: building.body,
-        }
+        };
+        merge_axes(&mut kernel);
+        kernel
     }
 
     fn side(&self, root: NodeId, side: usize) -> &'a Reference {
         &self.fusion.references.of[self.node(root).inputs[side].index()]
     }
 
-    fn contract_operand(&self, reference: &Reference) -> Operand {
-        let domain = Domain::of(&Shape::from(&reference.layout.dims[..]));
+    fn contract_operand(&self, reference: &Reference, domain: Domain) -> Operand {
         let mut building = Building::new(None, domain);
         let value = self.operand(&mut building, reference, Place::Full);
         Operand {
@@ -303,6 +304,59 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// What is not covered is filled first, then every piece is put in its place.
+    fn assemble_kernels(&self, id: NodeId) -> Vec<Action> {
+        let node = self.node(id);
+        let Some(assembly) = node.op.attributes.as_assembly() else {
+            return Vec::new();
+        };
+        let whole = Layout::contiguous(&node.ty.shape);
+        let mut actions = Vec::new();
+        for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
+            if !assembly.is_covered() {
+                let fill = assembly.fill.value() as f32;
+                actions.push(fill_kernel(buffer, &node.ty, fill));
+            }
+            for (input, steps) in node.inputs.iter().zip(&assembly.pieces) {
+                let reference = &self.fusion.references.of[input.index()];
+                if steps.iter().all(|steps| steps.count > 0) {
+                    let place = whole.sliced(steps);
+                    actions.push(self.piece_kernel(reference, buffer, node.ty.dtype, &place));
+                }
+            }
+        }
+        actions
+    }
+
+    /// A value as its readers see it, written to a part of a buffer.
+    fn piece_kernel(
+        &self,
+        reference: &Reference,
+        buffer: BufferId,
+        dtype: DType,
+        place: &Layout,
+    ) -> Action {
+        let domain = Domain::of(&Shape::from(&place.dims[..]));
+        let mut building = Building::new(None, domain.clone());
+        let value = self.operand(&mut building, reference, Place::Full);
+        let (strides, column_stride) = domain
+            .strides(place, Place::Full)
+            .expect("a layout fits its own shape");
+        let access = Access {
+            buffer,
+            dtype,
+            offset: place.offset,
+            strides,
+            column_stride,
+        };
+        building.body.stores.push(Store { value, access });
+        Action::Loop(simplify(LoopKernel {
+            outer: domain.outer,
+            columns: domain.columns,
+            body: building.body,
+        }))
+    }
+
     /// Compute one member and store it where it is wanted.
     fn member(&self, building: &mut Building, id: NodeId) {
         let node = self.node(id);
@@ -416,11 +470,9 @@ impl<'a> Emitter<'a> {
             .inputs
             .iter()
             .map(|input| {
-                let base = self.fusion.references.of[input.index()].base;
-                let scalar = Reference {
-                    base,
-                    layout: Layout::contiguous(&Shape::scalar()),
-                };
+                let seen = &self.fusion.references.of[input.index()];
+                let mut scalar = Reference::plain(seen.base, Layout::contiguous(&Shape::scalar()));
+                scalar.layout.offset = seen.layout.offset;
                 self.operand(building, &scalar, Place::Row)
             })
             .collect();
@@ -520,6 +572,25 @@ impl<'a> Emitter<'a> {
         let factor = building.constant(stride as f32);
         building.push(Instruction::Scalar(ScalarOp::Multiply, vec![index, factor]))
     }
+}
+
+/// A buffer filled with one number.
+fn fill_kernel(buffer: BufferId, ty: &TensorType, value: f32) -> Action {
+    let mut body = Body::default();
+    let value = body.program.push(Instruction::Constant(value));
+    let access = Access {
+        buffer,
+        dtype: ty.dtype,
+        offset: 0,
+        strides: Vec::new(),
+        column_stride: 1,
+    };
+    body.stores.push(Store { value, access });
+    Action::Loop(LoopKernel {
+        outer: Vec::new(),
+        columns: ty.shape.elements(),
+        body,
+    })
 }
 
 /// The same kernel with as few axes as its accesses allow: longer rows mean less overhead.

@@ -4,6 +4,7 @@
 //! is at hand there, else it starts a kernel of its own. Kernels over one domain that read
 //! the same memory are merged afterwards.
 
+use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
 use crate::ir::{AttentionPart, Graph, Layout, Lowering, Node, NodeId, Shape};
@@ -17,8 +18,17 @@ pub enum Kind {
     Contract,
     /// A gather or scatter, alone.
     Indexed,
+    /// Pieces put into one buffer, alone.
+    Assemble,
     /// Attention, its parts that share operands together.
     Attention,
+}
+
+impl Kind {
+    /// Whether other nodes can share the kernel.
+    pub fn is_shared(self) -> bool {
+        matches!(self, Kind::Loop | Kind::Contract)
+    }
 }
 
 /// How a node takes part in a kernel: what it becomes, and what it reads.
@@ -196,21 +206,46 @@ impl<'a> Fusion<'a> {
                     false => self.join_or_start(id, shape, &[Role::OVER_ROWS, Role::OF_ROW_VALUES]),
                 }
             }
-            Lowering::Contract => self.start(id, Kind::Contract, &node.ty.shape, Role::FULL),
+            Lowering::Contract => {
+                let domain = self.contract_axes(id).result();
+                self.start(id, Kind::Contract, domain, Role::FULL);
+            }
             Lowering::Gather | Lowering::ScatterAdd => {
-                self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
+                let domain = Domain::of(&node.ty.shape);
+                self.start(id, Kind::Indexed, domain, Role::OVER_ROWS);
+            }
+            Lowering::Assemble => {
+                let domain = Domain::of(&node.ty.shape);
+                self.start(id, Kind::Assemble, domain, Role::OVER_ROWS);
             }
             Lowering::Attention(part) => match self.attention_of(id, part) {
                 Some(group) => self.add(id, group, Role::OVER_ROWS),
-                None => self.start(id, Kind::Attention, &node.ty.shape, Role::OVER_ROWS),
+                None => {
+                    let domain = Domain::of(&node.ty.shape);
+                    self.start(id, Kind::Attention, domain, Role::OVER_ROWS);
+                }
             },
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
 
-    fn start(&mut self, id: NodeId, kind: Kind, shape: &Shape, role: Role) {
+    /// How the axes of a contraction are cut.
+    pub fn contract_axes(&self, id: NodeId) -> ContractAxes {
+        let operands = self.operands(id);
+        ContractAxes::of(operands[0], operands[1]).expect("operands that do not nest are copied")
+    }
+
+    /// What the program of the operand of a contraction runs over that `base` is.
+    fn side_domain(&self, id: NodeId, base: NodeId) -> Domain {
+        let axes = self.contract_axes(id);
+        match self.operands(id)[0].base == base {
+            true => axes.left(),
+            false => axes.right(),
+        }
+    }
+
+    fn start(&mut self, id: NodeId, kind: Kind, domain: Domain, role: Role) {
         let group = self.groups.len();
-        let domain = Domain::of(shape);
         self.groups.push(Group {
             kind,
             domain,
@@ -247,9 +282,13 @@ impl<'a> Fusion<'a> {
         let base = reference.base;
         let lowering = self.node(reader).op.def.lowering;
         let shape = &self.node(base).ty.shape;
-        if matches!(lowering, Lowering::Contract) {
+        if matches!(lowering, Lowering::Contract | Lowering::Assemble) {
             let whole = reference.layout.is_contiguous() && reference.layout.dims == shape.dims();
-            if whole && self.fits_as_prologue(base, &Domain::of(shape), Place::Full) {
+            let domain = match lowering {
+                Lowering::Contract => self.side_domain(reader, base),
+                _ => Domain::of(shape),
+            };
+            if whole && self.fits_as_prologue(base, &domain, Place::Full) {
                 self.become_prologue(base);
             } else {
                 self.place(base);
@@ -275,12 +314,23 @@ impl<'a> Fusion<'a> {
         domain: &Domain,
         reads: Place,
     ) -> Option<Role> {
-        let role = match domain.place_of_base(&reference.layout, reads)? {
+        let role = match self.place_in(reference, domain, reads)? {
             Place::Row => Role::ROW,
             _ => Role::FULL,
         };
         self.fits(reference.base, group, domain, role)
             .then_some(role)
+    }
+
+    /// The place of a whole value in a domain where a reader sees it at `reads`.
+    fn place_in(&self, reference: &Reference, domain: &Domain, reads: Place) -> Option<Place> {
+        let place = domain.place_of_base(&reference.layout, reads)?;
+        let elements = match place {
+            Place::Row => domain.rows(),
+            _ => domain.elements(),
+        };
+        // What a slice leaves out has no place here.
+        (self.node(reference.base).ty.shape.elements() == elements).then_some(place)
     }
 
     /// Whether a node made of leaves can be computed element by element in a domain.
@@ -289,8 +339,8 @@ impl<'a> Fusion<'a> {
             let base = reference.base;
             self.inline[base.index()]
                 || match self.waits[base.index()] {
-                    true => domain
-                        .place_of_base(&reference.layout, place)
+                    true => self
+                        .place_in(reference, domain, place)
                         .is_some_and(|place| self.fits_as_prologue(base, domain, place)),
                     false => domain.strides(&reference.layout, place).is_some(),
                 }
@@ -359,7 +409,7 @@ impl<'a> Fusion<'a> {
                 }
             }
         }
-        self.start(id, Kind::Loop, shape, roles[0]);
+        self.start(id, Kind::Loop, Domain::of(shape), roles[0]);
     }
 
     /// The domain, perhaps with finer outer axes, in which the group can take the node in.
@@ -378,7 +428,7 @@ impl<'a> Fusion<'a> {
         let accepts = match target.kind {
             Kind::Loop => true,
             Kind::Contract => role == Role::FULL || role == Role::ROW,
-            Kind::Indexed | Kind::Attention => false,
+            Kind::Indexed | Kind::Assemble | Kind::Attention => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;

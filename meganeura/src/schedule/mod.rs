@@ -3,6 +3,7 @@
 //! read and write (`order`).
 
 pub mod attention;
+mod axes;
 mod domain;
 mod emit;
 mod fuse;

@@ -47,7 +47,7 @@ pub fn schedule(graph: &Graph) -> Schedule {
     let nodes = graph.nodes();
     let live = live_nodes(graph);
     let roots = roots(graph);
-    let references = References::of_graph(graph, &roots);
+    let references = References::of_graph(graph, &live, &roots);
     // A view of a whole value as it lies is that value.
     let roots: Vec<NodeId> = roots
         .iter()
@@ -205,6 +205,9 @@ impl<'a> Scheduler<'a> {
         if !readers.contains(&group) {
             return true;
         }
+        if !self.fusion.groups[group].kind.is_shared() {
+            return false;
+        }
         // Tried out on the kernel itself, with stand-in buffers.
         let mut probe = Emitter {
             graph: self.graph,
@@ -227,7 +230,10 @@ impl<'a> Scheduler<'a> {
                     .insert(id, vec![BufferId(id.index() as u32)]);
             }
         }
-        overwrites_in_place(&probe.kernel(group), target)
+        let kernels = probe.kernels(group);
+        kernels
+            .iter()
+            .all(|kernel| overwrites_in_place(kernel, target))
     }
 
     /// Memory for what one kernel leaves for another.
@@ -288,7 +294,7 @@ impl<'a> Scheduler<'a> {
             kernels.push(emitter.copy_kernel("leaf", &references.of[id.index()], ty.dtype, to));
         }
         for group in order {
-            kernels.push(emitter.kernel(group));
+            kernels.extend(emitter.kernels(group));
             // These archetypes write each result to one place.
             if matches!(fusion.groups[group].kind, Kind::Indexed | Kind::Attention) {
                 for id in &fusion.groups[group].members {

@@ -1,7 +1,7 @@
 //! Values that are cheaper made again than kept.
 
 use super::domain::Place;
-use super::fuse::{Fusion, Kind};
+use super::fuse::Fusion;
 use super::reference::Reference;
 use crate::ir::{Lowering, NodeId};
 
@@ -46,10 +46,7 @@ impl<'a> Fusion<'a> {
             && self.groups[own].members.len() > 1;
         let (first, _) = readers[id.index()].first()?;
         let target = self.group_of[first.index()]?;
-        if !movable
-            || target == own
-            || matches!(self.groups[target].kind, Kind::Indexed | Kind::Attention)
-        {
+        if !movable || target == own || !self.groups[target].kind.is_shared() {
             return None;
         }
         let domain = &self.groups[target].domain;

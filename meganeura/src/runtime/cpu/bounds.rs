@@ -23,17 +23,21 @@ pub(super) fn check(kernel: &Kernel, buffers: &[Region]) -> Result<(), String> {
 }
 
 fn contract(kernel: &ContractKernel, buffers: &[Region]) -> Result<(), String> {
-    let with = |last: usize| -> Vec<usize> { kernel.batch.iter().copied().chain([last]).collect() };
-    let operand = |operand: &Operand, rows: usize, columns: usize| {
-        let outer = with(rows);
+    if [&kernel.m, &kernel.n, &kernel.k]
+        .iter()
+        .any(|axes| axes.is_empty())
+    {
+        return Err("rows, columns and depth need an axis each".to_owned());
+    }
+    let operand = |operand: &Operand, (outer, columns): (Vec<usize>, usize)| {
         let domain = Domain::new(&outer, columns, buffers)?;
         domain.program(&operand.program, Place::Operand)?;
         exists(&operand.program, operand.value)
     };
-    operand(&kernel.left, kernel.m, kernel.k)?;
-    operand(&kernel.right, kernel.k, kernel.n)?;
-    let outer = with(kernel.m);
-    Domain::new(&outer, kernel.n, buffers)?.body(&kernel.epilogue, Place::Epilogue)
+    operand(&kernel.left, kernel.left_domain())?;
+    operand(&kernel.right, kernel.right_domain())?;
+    let (outer, columns) = kernel.result_domain();
+    Domain::new(&outer, columns, buffers)?.body(&kernel.epilogue, Place::Epilogue)
 }
 
 fn gather(kernel: &GatherKernel, buffers: &[Region]) -> Result<(), String> {
