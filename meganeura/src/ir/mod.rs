@@ -14,6 +14,7 @@ mod loss;
 mod op;
 pub mod random;
 mod region;
+mod rotation;
 mod scalar;
 mod shape;
 mod text;
@@ -33,6 +34,7 @@ pub use op::{
     TensorType, Vjp,
 };
 pub use region::{Assembly, Steps, Window};
+pub use rotation::{Pairs, Rotation};
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
 pub use treatment::Treatment;

@@ -2,8 +2,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::{
-    Array, Assembly, AttentionPart, Combine, Convolution, DType, Labels, Layout, Pool, ScalarOp,
-    Shape, Sight, Steps, Tensor, Window,
+    Array, Assembly, AttentionPart, Combine, Convolution, DType, Labels, Layout, Pool, Rotation,
+    ScalarOp, Shape, Sight, Steps, Tensor, Window,
 };
 
 /// A float that compares and hashes by its bits, for use in attributes.
@@ -52,6 +52,8 @@ pub enum Attributes {
     Sight(Sight),
     /// How labels count.
     Labels(Labels),
+    /// How rows are rotated by their positions.
+    Rotation(Rotation),
     /// The places that are taken along each axis.
     Slice(Vec<Steps>),
     /// Where operands go in the result.

@@ -1,6 +1,6 @@
 use std::fmt::{self, Write};
 
-use super::{Attributes, Graph, Node, NodeId};
+use super::{Attributes, Graph, Node, NodeId, Rotation};
 
 impl fmt::Display for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -13,6 +13,9 @@ impl fmt::Display for Attributes {
             Attributes::Rows(rows) => write!(f, "rows {rows}"),
             Attributes::ShapeAxis(_, axis) => write!(f, "axis {axis}"),
             Attributes::DType(dtype) => write!(f, "{dtype}"),
+            Attributes::Rotation(Rotation { axis, pairs, base }) => {
+                write!(f, "axis {axis}, {pairs:?}, base {}", base.value())
+            }
             Attributes::Labels(labels) => {
                 write!(f, "smoothing {}", labels.smoothing.value())?;
                 match labels.ignore {

@@ -20,6 +20,7 @@ mod normalization;
 mod pool;
 mod reduce;
 mod region;
+mod rotary;
 mod rules;
 mod unary;
 
@@ -45,6 +46,7 @@ pub fn all() -> Vec<&'static OpDef> {
         activation::OPS,
         normalization::OPS,
         attention::OPS,
+        rotary::OPS,
         loss::OPS,
     ]
     .concat()
