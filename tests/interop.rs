@@ -1,5 +1,8 @@
 //! Files of other programs: what PyTorch wrote is what we read.
 
+#[path = "interop/checkpoints.rs"]
+mod checkpoints;
+
 use std::path::Path;
 
 use meganeura::interop::safetensors::Tensors;

@@ -1,5 +1,11 @@
 //! What layers compute, against the plainest code that says the same.
 
+#[path = "layers/dropout.rs"]
+mod dropout;
+#[path = "layers/pytorch.rs"]
+mod pytorch;
+mod support;
+
 use meganeura::ir::Array;
 use meganeura::ops::evaluate_nodes;
 use meganeura::prelude::*;
@@ -90,6 +96,7 @@ fn attention_is_what_it_says() {
         causal: true,
         rope: Rope::interleaved(100.0),
         score_matrix: false,
+        bias: Biases::None,
     };
     let close = |layer: SelfAttention, expected: &dyn Fn(&HashMap<String, Array>) -> Array| {
         let (found, leaves) = run(&layer, shape);
@@ -112,6 +119,7 @@ fn attention_is_what_it_says() {
         causal: false,
         rope: Rope::halves(100.0),
         score_matrix: false,
+        bias: Biases::None,
     };
     for score_matrix in [false, true] {
         let layer = SelfAttention {

@@ -349,6 +349,7 @@ fn attention_plan(time: usize, score_matrix: bool) -> Plan {
         causal: true,
         rope: Rope::interleaved(10_000.0),
         score_matrix,
+        ..SelfAttention::from_config(SelfAttention::BASE)
     };
     let graph = Graph::new();
     let x = graph.input("x", [1, time, 64], DType::F32);

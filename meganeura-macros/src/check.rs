@@ -51,7 +51,7 @@ impl Parse for Check {
 /// const _: () = {
 ///     struct __Checked;
 ///     impl Value for __Checked { type Of = ConfigOf<Block>; const VALUE: ... = ...; const MISSING: ... }
-///     report_model("Block", &<<Block as Layer>::Rule<__Checked, Standalone> as Carry>::SHAPES)
+///     report_model("Block", <<Block as Layer>::Rule<__Checked, Standalone> as Carry>::SHAPES)
 /// };
 /// ```
 pub fn expand(input: TokenStream) -> TokenStream {
@@ -99,7 +99,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
             #private::report_model(
                 #name,
                 <__Checked as #private::Value>::MISSING,
-                &<<#ty_here as #private::Part>::Rule<__Checked, #private::Standalone>
+                <<#ty_here as #private::Part>::Rule<__Checked, #private::Standalone>
                     as #private::Carry>::SHAPES,
             )
         };

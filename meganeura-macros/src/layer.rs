@@ -291,21 +291,24 @@ fn walk(private: &TokenStream, block: &ItemImpl, parts: &Parts) -> TokenStream {
     let (generics, _, clause) = generics.split_for_impl();
     let arity = arity(parts);
     let rule = match &parts.shape {
-        Some(_) => {
-            quote!(<__C as #private::Value>::VALUE.__shape(&<__I as #private::Carry>::SHAPES))
-        }
-        None => quote!(#private::Shapes::UNKNOWN),
+        Some(_) => quote! {
+            match #private::stopped(
+                <__C as #private::Value>::MISSING,
+                #arity,
+                <__I as #private::Carry>::SHAPES,
+            ) {
+                #private::Option::Some(stopped) => stopped,
+                #private::Option::None => {
+                    let layer = <__C as #private::Value>::VALUE;
+                    layer.__shape(<__I as #private::Carry>::SHAPES)
+                }
+            }
+        },
+        None => quote!(#private::opaque::<__C, __I>(#arity)),
     };
     quote! {
         impl #generics #private::Walk<__C, __I> for #ty #clause {
-            const OUT: #private::Shapes = match #private::stopped(
-                <__C as #private::Value>::MISSING,
-                #arity,
-                &<__I as #private::Carry>::SHAPES,
-            ) {
-                #private::Option::Some(stopped) => stopped,
-                #private::Option::None => #rule,
-            };
+            const OUT: &'static #private::Shapes = &#rule;
         }
     }
 }

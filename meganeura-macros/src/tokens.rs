@@ -1,7 +1,7 @@
 //! Small helpers around tokens and types.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
 use std::collections::HashSet;
 use syn::visit::{self, Visit};
 use syn::{Expr, GenericArgument, Ident, Path, PathArguments, Type};
@@ -47,6 +47,12 @@ pub fn last_name(ty: &Type) -> Option<&Ident> {
         }
         _ => None,
     }
+}
+
+/// A type as one writes it.
+pub fn compact(ty: &Type) -> String {
+    let text = ty.to_token_stream().to_string();
+    text.replace(' ', "").replace(',', ", ")
 }
 
 /// The one type argument of a type: `Linear` of `Vec<Linear>`.

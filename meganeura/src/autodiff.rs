@@ -4,6 +4,10 @@
 //! ordinary graph, so they can be differentiated again. Each gradient node belongs to the
 //! layer of the op it is the gradient of.
 
+mod recompute;
+
+pub use recompute::recompute;
+
 use crate::ir::{Graph, NodeId, Tensor, Vjp};
 
 /// The gradients of Σ output · upstream with respect to `sources`, added to the graph.

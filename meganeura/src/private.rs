@@ -3,9 +3,9 @@
 pub use crate::ir::{DType, Graph, Init, Tensor, Treatment};
 pub use crate::model::{Flow, Layer, Model, Part, Repetition, Run, Settings, Tie};
 pub use crate::walk::carry::{
-    At, Base, Carry, Field, Input, Joined, Named, Output, Pick, Pieces, Rule, Set, Standalone, Sum,
-    Unknown, Value, Walk, after, first_missing, report, report_model, report_output, stopped,
-    whole,
+    At, Base, Carry, Field, Input, Joined, Named, Output, Pick, Pieces, Rule, Set, Setting,
+    Standalone, Sum, Unknown, Value, Walk, after, before, first_missing, leaving, opaque, plus,
+    report, report_model, report_output, stopped, whole,
 };
 pub use crate::walk::{Dim, Dims, Entry, Shapes, TensorSpec};
 pub use std::option::Option;

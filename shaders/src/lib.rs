@@ -79,6 +79,7 @@ functions! {
     "sin": "scalar/sin.wgsl", ["wave"];
     "cos": "scalar/cos.wgsl", ["wave"];
     "finite_or_nan": "scalar/finite_or_nan.wgsl", [];
+    "random": "scalar/random.wgsl", ["is_nan"];
 }
 
 impl Function {

@@ -1,16 +1,18 @@
 //! Making a model and building its graph.
 
 use super::config::constructors;
+use super::docs;
 use super::names::{Names, has_settings};
 use super::readback;
 use super::settings::{literal, tie_source, tied_value};
-use crate::ast::{Body, Field, Pick, Source};
+use crate::ast::{Body, Config, Field, Pick, Source};
 use crate::dims::{Reading, Scope};
+use crate::tokens::plain;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, Index, Member};
+use syn::{Expr, Index, Member, Type};
 
 /// ```text
 /// impl Layer for Block {
@@ -79,7 +81,11 @@ pub fn model(names: &Names<'_>) -> TokenStream {
     let scope = Scope::new(names.model, Reading::Names);
     let (inputs, outputs) = (names.input_specs(&scope), names.output_specs(&scope));
     let readback = readback::specs(names);
+    // Else they stand where the constructors are.
+    let wrapper = matches!(names.model.attributes.config, Config::Of(..));
+    let docs = wrapper.then(|| docs::expand(names));
     quote! {
+        #docs
         impl #generics #private::Model for #this #clause {
             const INPUTS: &'static [#private::TensorSpec] = #inputs;
             const OUTPUTS: &'static [#private::TensorSpec] = #outputs;
@@ -142,7 +148,7 @@ fn value_of(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
     }
     // It is the same whatever the model's own settings are, and known already.
     quote_spanned! {place=>
-        <Self as #private::Set<#index, #private::Base<Self>>>::VALUE
+        <Self as #private::Set<#index, #private::Base<Self>>>::SET.value
     }
 }
 
@@ -304,11 +310,16 @@ fn tie_root<'n>(names: &'n Names<'_>, field: &Field<'_>) -> Option<&'n Field<'n>
     Some(tie_root(names, source).unwrap_or(source))
 }
 
-/// Where a field's parameters stand.
+/// Where a field's parameters stand. `{i}` is the number of the repetition around the field, and
+/// `{#}` that of the elements of the field itself.
 fn path_of(field: &Field<'_>) -> String {
-    match &field.attributes.rename {
-        Some((_, path)) => path.value(),
-        None => field.name.clone(),
+    let Some((_, path)) = &field.attributes.rename else {
+        return field.name.clone();
+    };
+    let repeats = field.attributes.repeat.is_some() || matches!(plain(field.ty), Type::Array(_));
+    match repeats {
+        true => path.value().replace("{i}", "{#}"),
+        false => path.value(),
     }
 }
 

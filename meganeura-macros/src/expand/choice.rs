@@ -142,14 +142,17 @@ fn walk(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
             quote_spanned! {ty.span()=>
                 impl #set_generics #private::Set<#index, __C> for #this #clause {
                     type Of = #private::ConfigOf<#ty>;
-                    const VALUE: Self::Of = match <__C as #private::Value>::VALUE {
-                        #config_name::#name(__layer) => __layer,
-                        _ => <#private::ConfigOf<#ty> as #private::Settings>::BASE,
-                    };
-                    const MISSING: &'static str = match <__C as #private::Value>::VALUE {
-                        #config_name::#name(_) => <__C as #private::Value>::MISSING,
-                        _ => "",
-                    };
+                    const SET: #private::Setting<#private::ConfigOf<#ty>> =
+                        match <__C as #private::Value>::VALUE {
+                            #config_name::#name(__layer) => #private::Setting {
+                                value: __layer,
+                                missing: <__C as #private::Value>::MISSING,
+                            },
+                            _ => #private::Setting {
+                                value: <#private::ConfigOf<#ty> as #private::Settings>::BASE,
+                                missing: "",
+                            },
+                        };
                 }
             }
         });
@@ -167,7 +170,7 @@ fn walk(names: &Names<'_>, variants: &[Variant<'_>]) -> TokenStream {
     quote! {
         #(#sets)*
         impl #walk_generics #private::Walk<__C, __I> for #this #clause {
-            const OUT: #private::Shapes = match <__C as #private::Value>::VALUE {
+            const OUT: &'static #private::Shapes = match <__C as #private::Value>::VALUE {
                 #(#rules,)*
             };
         }

@@ -1,5 +1,6 @@
 //! The configuration type of a model.
 
+use super::docs;
 use super::names::Names;
 use crate::ast::Config;
 use proc_macro2::TokenStream;
@@ -82,7 +83,9 @@ pub fn constructors(names: &Names<'_>) -> TokenStream {
             }
         }
     });
+    let docs = docs::expand(names);
     quote! {
+        #docs
         impl #generics #this #clause {
             /// The model with the default settings.
             #visibility fn new(#(#arguments),*) -> Self {

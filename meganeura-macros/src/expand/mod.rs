@@ -7,6 +7,7 @@ mod build;
 mod choice;
 mod config;
 mod dims;
+mod docs;
 mod names;
 mod readback;
 mod settings;

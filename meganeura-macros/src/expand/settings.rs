@@ -14,11 +14,10 @@ use syn::spanned::Spanned;
 /// ```text
 /// impl<__C: Value<Of = BlockConfig>> Set<0, __C> for Block {
 ///     type Of = ConfigOf<Linear>;
-///     const VALUE: Self::Of = {
+///     const SET: Setting<Self::Of> = {
 ///         let BlockConfig { width } = __C::VALUE;
-///         ConfigOf::<Linear> { out: width, ..<ConfigOf<Linear> as Settings>::BASE }
+///         Setting::of(ConfigOf::<Linear> { out: width, ..<ConfigOf<Linear> as Settings>::BASE }, &["out"])
 ///     };
-///     const MISSING: &'static str = first_missing(<ConfigOf<Linear> as Settings>::REQUIRED, &["out"]);
 /// }
 /// ```
 pub fn expand(names: &Names<'_>) -> TokenStream {
@@ -40,12 +39,11 @@ fn set(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
         true => names.unpack(&quote!(<__C as #private::Value>::VALUE)),
         false => TokenStream::new(),
     };
-    let missing = missing(names, field);
+    let setting = setting(names, field, &value);
     quote_spanned! {place=>
         impl #generics #private::Set<#index, __C> for #this #clause {
             type Of = #private::ConfigOf<#ty>;
-            const VALUE: #private::ConfigOf<#ty> = { #unpack #value };
-            const MISSING: &'static str = #missing;
+            const SET: #private::Setting<#private::ConfigOf<#ty>> = { #unpack #setting };
         }
     }
 }
@@ -134,29 +132,27 @@ pub fn tie_source<'f>(names: &Names<'_>, field: &'f Field<'_>) -> Option<(usize,
     Some((source, target))
 }
 
-/// The first required setting that a field leaves open.
-fn missing(names: &Names<'_>, field: &Field<'_>) -> TokenStream {
+/// A field's configuration together with the first required setting that it leaves open.
+fn setting(names: &Names<'_>, field: &Field<'_>, value: &TokenStream) -> TokenStream {
     let place = field.ty.span();
     let private = names.private_at(place);
-    if let Some(base) = &field.attributes.base {
+    let missing = if let Some(base) = &field.attributes.base {
         // What the wrapper's user left open is open here.
-        return match names.reads_config(&base.to_token_stream()) {
+        match names.reads_config(&base.to_token_stream()) {
             true if is_whole_config(names, base) => {
                 quote_spanned!(place=> <__C as #private::Value>::MISSING)
             }
             _ => quote_spanned!(place=> ""),
-        };
-    }
-    if let Some((source, _)) = tie_source(names, field) {
-        let value = names.value(source);
-        return quote_spanned!(place=> <#value as #private::Value>::MISSING);
-    }
-    let layer = configured(field);
-    let set = field.attributes.settings.iter();
-    let set = set.map(|setting| setting.name.unraw().to_string());
-    quote_spanned! {place=>
-        #private::first_missing(<#private::ConfigOf<#layer> as #private::Settings>::REQUIRED, &[#(#set),*])
-    }
+        }
+    } else if let Some((source, _)) = tie_source(names, field) {
+        let source = names.value(source);
+        quote_spanned!(place=> <#source as #private::Value>::MISSING)
+    } else {
+        let set = field.attributes.settings.iter();
+        let set = set.map(|setting| setting.name.unraw().to_string());
+        return quote_spanned!(place=> #private::Setting::of(#value, &[#(#set),*]));
+    };
+    quote_spanned!(place=> #private::Setting { value: #value, missing: #missing })
 }
 
 /// Whether `..config` hands on all that the model was given.

@@ -19,13 +19,14 @@ pub fn expand(names: &Names<'_>) -> TokenStream {
 
 /// ```text
 /// impl<__C: Value<Of = BlockConfig>, __I: Carry> At<1, __C, __I> for Block {
-///     const OUT: Shapes = after(
-///         "act",
-///         &<Output<Self, 0, __C, __I> as Carry>::SHAPES,
-///         &<<Relu as Part>::Rule<Base<Relu>, Output<Self, 0, __C, __I>> as Carry>::SHAPES,
-///         &[(Sum::Residual, &<Output<Self, 0, __C, __I> as Carry>::SHAPES)],
-///     );
+///     const OUT: &'static Shapes = &after::<Relu, Base<Relu>, Output<Self, 0, __C, __I>>("act");
 /// }
+/// ```
+///
+/// and where something is added,
+///
+/// ```text
+/// &leaving(plus::<Output<Self, 0, __C, __I>>(before::<...>(), Sum::Residual), "act")
 /// ```
 fn at_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
     let place = field.ty.span();
@@ -34,31 +35,34 @@ fn at_field(names: &Names<'_>, index: usize, field: &Field<'_>) -> TokenStream {
     let (ty, name, this) = (field.ty, &field.name, names.this());
     let value = names.value(index);
     let input = names.carrier_into(index);
-    let residual = field.attributes.residual.iter().map(
-        |_| quote_spanned!(place=> (#private::Sum::Residual, &<#input as #private::Carry>::SHAPES)),
-    );
+    let residual = field.attributes.residual.iter();
+    let residual = residual.map(|_| (input.clone(), quote_spanned!(place=> Residual)));
     let added = field.attributes.add.iter().flat_map(|(_, sources)| sources);
     let added = added.map(|source| {
         let carrier = names.carrier(source, place);
-        quote_spanned!(place=> (#private::Sum::Added, &<#carrier as #private::Carry>::SHAPES))
+        (carrier, quote_spanned!(place=> Added))
     });
-    let sums = residual.chain(added);
+    let mut sums = residual.chain(added).peekable();
+    let out = if sums.peek().is_none() {
+        quote_spanned!(place=> #private::after::<#ty, #value, #input>(#name))
+    } else {
+        let start = quote_spanned!(place=> #private::before::<#ty, #value, #input>());
+        let out = sums.fold(start, |out, (carrier, sum)| {
+            quote_spanned!(place=> #private::plus::<#carrier>(#out, #private::Sum::#sum))
+        });
+        quote_spanned!(place=> #private::leaving(#out, #name))
+    };
     quote_spanned! {place=>
         impl #generics #private::At<#index, __C, __I> for #this #clause {
-            const OUT: #private::Shapes = #private::after(
-                #name,
-                &<#input as #private::Carry>::SHAPES,
-                &<<#ty as #private::Part>::Rule<#value, #input> as #private::Carry>::SHAPES,
-                &[#(#sums),*],
-            );
+            const OUT: &'static #private::Shapes = &#out;
         }
     }
 }
 
 /// ```text
 /// impl<__C: Value<Of = BlockConfig>, __I: Carry> Pieces<__C, __I> for Block {
-///     const ENTRY: Entry = Entry::new(__C::MISSING, __I::STANDALONE, &__I::SHAPES, &[...]);
-///     const OWN: Shapes = Self::ENTRY.leave(&<Output<Self, 3, __C, __I> as Carry>::SHAPES, &[...]);
+///     const ENTRY: &'static Entry = &Entry::new(__C::MISSING, __I::STANDALONE, __I::SHAPES, &[...]);
+///     const OWN: &'static Shapes = &Self::ENTRY.leave(<Output<Self, 3, __C, __I> as Carry>::SHAPES, &[...]);
 ///     const NAMES: &'static [&'static str] = &[];
 /// }
 /// ```
@@ -92,19 +96,19 @@ fn pieces(names: &Names<'_>) -> TokenStream {
     let picks = &names.picks;
     quote! {
         impl #generics #private::Pieces<__C, __I> for #this #clause {
-            const ENTRY: #private::Entry = {
+            const ENTRY: &'static #private::Entry = {
                 #unpack
-                #private::Entry::new(
+                &#private::Entry::new(
                     <__C as #private::Value>::MISSING,
                     <__I as #private::Carry>::STANDALONE,
-                    &<__I as #private::Carry>::SHAPES,
+                    <__I as #private::Carry>::SHAPES,
                     #inputs,
                 )
             };
-            const OWN: #private::Shapes = {
+            const OWN: &'static #private::Shapes = {
                 #unpack
-                <Self as #private::Pieces<__C, __I>>::ENTRY
-                    .leave(&<#out as #private::Carry>::SHAPES, #outputs)
+                &<Self as #private::Pieces<__C, __I>>::ENTRY
+                    .leave(<#out as #private::Carry>::SHAPES, #outputs)
             };
             const NAMES: &'static [&'static str] = &[#(#picks),*];
         }
@@ -113,11 +117,11 @@ fn pieces(names: &Names<'_>) -> TokenStream {
 
 /// ```text
 /// impl<__C: Value<Of = BlockConfig>, __I: Carry> Walk<__C, __I> for Block {
-///     const OUT: Shapes = whole(
-///         &Self::ENTRY,
+///     const OUT: &'static Shapes = &whole(
+///         Self::ENTRY,
 ///         // In order, so that each field finds the one before it done.
-///         &[&<Self as At<0, __C, __I>>::OUT, &<Self as At<1, __C, __I>>::OUT],
-///         &Self::OWN,
+///         &[<Self as At<0, __C, __I>>::OUT, <Self as At<1, __C, __I>>::OUT],
+///         Self::OWN,
 ///     );
 /// }
 /// ```
@@ -128,10 +132,10 @@ fn whole(names: &Names<'_>) -> TokenStream {
     let fields = 0..names.fields.len();
     quote! {
         impl #generics #private::Walk<__C, __I> for #this #clause {
-            const OUT: #private::Shapes = #private::whole(
-                &<Self as #private::Pieces<__C, __I>>::ENTRY,
-                &[#(&<Self as #private::At<#fields, __C, __I>>::OUT),*],
-                &<Self as #private::Pieces<__C, __I>>::OWN,
+            const OUT: &'static #private::Shapes = &#private::whole(
+                <Self as #private::Pieces<__C, __I>>::ENTRY,
+                &[#(<Self as #private::At<#fields, __C, __I>>::OUT),*],
+                <Self as #private::Pieces<__C, __I>>::OWN,
             );
         }
     }
@@ -149,7 +153,7 @@ fn is_checked_here(names: &Names<'_>) -> bool {
 /// One report for every field, all tokens of which stand at the field:
 ///
 /// ```text
-/// const _: () = report(&<Block as At<0, Base<Block>, Standalone>>::OUT);
+/// const _: () = report::<Block, 0>();
 /// ```
 pub fn reports(names: &Names<'_>) -> TokenStream {
     if names.is_generic() || !is_checked_here(names) {
@@ -165,7 +169,7 @@ pub fn reports(names: &Names<'_>) -> TokenStream {
 /// The reports of a generic model wait until it is used with concrete parameters:
 ///
 /// ```text
-/// impl<const W: usize> Checked for Block<W> { const CHECK: () = { report(...); report(...); }; }
+/// impl<const W: usize> Checked for Block<W> { const CHECK: () = { report::<Self, 0>(); report::<Self, 1>(); }; }
 /// ```
 pub fn checked(names: &Names<'_>) -> TokenStream {
     if !names.is_generic() {
@@ -193,10 +197,10 @@ fn report_calls(names: &Names<'_>) -> Vec<(Span, TokenStream)> {
         let place = field.place;
         let private = names.private_at(place);
         let this = at(place, this.clone());
-        let call = quote_spanned! {place=>
-            #private::report(&<#this as #private::At<#index, #private::Base<#this>, #private::Standalone>>::OUT)
-        };
-        (place, call)
+        (
+            place,
+            quote_spanned!(place=> #private::report::<#this, #index>()),
+        )
     });
     let mut calls: Vec<(Span, TokenStream)> = fields.collect();
     if let Outputs::Single(word, _) | Outputs::Named(word, _) = &names.model.attributes.outputs {
@@ -204,9 +208,7 @@ fn report_calls(names: &Names<'_>) -> Vec<(Span, TokenStream)> {
         let private = names.private_at(place);
         let this = at(place, this);
         let name = names.model.original.ident.to_string();
-        let call = quote_spanned! {place=>
-            #private::report_output(#name, &<#this as #private::Pieces<#private::Base<#this>, #private::Standalone>>::OWN)
-        };
+        let call = quote_spanned!(place=> #private::report_output::<#this>(#name));
         calls.push((place, call));
     }
     calls

@@ -126,6 +126,10 @@ fn words(context: &Context, field: &Field<'_>) {
         if !text.is_empty() && !text.split('.').all(good) {
             let message = "a path is names with dots between, as in \"transformer.h\"";
             context.error(name.span(), message);
+        } else if text.replace("{i}", "").contains(['{', '}']) {
+            let message = "in a path only `{i}` stands for something else: the number of the \
+                           repetition that the field is in";
+            context.error(name.span(), message);
         }
     }
 }

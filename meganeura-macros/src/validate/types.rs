@@ -2,9 +2,8 @@
 
 use crate::ast::Field;
 use crate::context::Context;
-use crate::tokens::{argument, last_name, plain};
+use crate::tokens::{argument, compact, last_name, plain};
 use proc_macro2::Span;
-use quote::ToTokens;
 use syn::Type;
 use syn::spanned::Spanned;
 
@@ -68,12 +67,6 @@ pub fn check_layer(context: &Context, ty: &Type, hint: &str) -> bool {
     };
     context.error(ty.span(), format!("{text} is not a layer{hint}"));
     false
-}
-
-/// A type as one writes it.
-fn compact(ty: &Type) -> String {
-    let text = ty.to_token_stream().to_string();
-    text.replace(' ', "").replace(',', ", ")
 }
 
 /// Checks a field's type, alone and together with its words.

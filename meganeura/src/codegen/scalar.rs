@@ -112,6 +112,8 @@ pub(super) fn expression(
             let condition = format!("{} != {}", text(0), literal(0.0, lanes));
             format!("select({}, {}, {condition})", text(2), text(1))
         }
+        ScalarOp::First => text(0).to_owned(),
+        ScalarOp::Random => call("random", &[text(0), text(1)]),
     }
 }
 

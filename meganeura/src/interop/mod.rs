@@ -2,3 +2,4 @@
 
 mod atomic;
 pub mod safetensors;
+pub mod weights;

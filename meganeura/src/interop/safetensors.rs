@@ -145,6 +145,11 @@ impl Tensors {
         self.arrays.insert(name.into(), array);
     }
 
+    /// Takes an array out.
+    pub fn remove(&mut self, name: &str) -> Option<HostArray> {
+        self.arrays.remove(name)
+    }
+
     /// Adds a remark to the file's `__metadata__`, in the place of one under the same key.
     pub fn set_remark(&mut self, key: impl Into<String>, text: impl Into<String>) {
         self.remarks.insert(key.into(), text.into());

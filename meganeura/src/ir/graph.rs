@@ -6,6 +6,12 @@ use rustc_hash::FxHashMap;
 use super::treatment::Current;
 use super::{Attributes, DType, Init, Lowering, Op, OpDef, Shape, TensorType, Treatment};
 
+/// Stands for the number of the repetition around a layer in the layer's name.
+const PLACEHOLDER: &str = "{i}";
+
+/// Stands for the number of each element in the name of a repetition.
+const OWN_NUMBER: &str = "{#}";
+
 /// The place of a node in its graph's arena. Operands come before their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(u32);
@@ -41,7 +47,9 @@ pub struct Node {
 pub enum VariableKind {
     /// Trained.
     Parameter,
-    /// Kept from step to step, not trained: moments, running statistics.
+    /// Part of the model, but not trained: frozen parameters, running statistics.
+    Buffer,
+    /// Part of the training, kept from step to step: moments.
     State,
 }
 
@@ -56,6 +64,8 @@ pub struct Variable {
     pub init: Init,
     /// What it is for.
     pub kind: VariableKind,
+    /// Whether it is a matrix `[in, out]` that files of other programs keep as `[out, in]`.
+    pub transposed: bool,
 }
 
 /// The promise that an input's integers lie below a bound, checked when they are given.
@@ -136,7 +146,9 @@ struct Inner {
     scopes: Vec<String>,
     current: u32,
     treatment: Current,
-    recomputed: Vec<u32>,
+    /// The layers that are computed again for the backward pass, by what is inside them.
+    recomputed: FxHashMap<u32, u32>,
+    training: bool,
     composites: FxHashMap<NodeId, (Op, Vec<NodeId>)>,
     layers: Vec<LayerRecord>,
 }
@@ -147,6 +159,19 @@ impl Graph {
         let graph = Graph::default();
         graph.inner.borrow_mut().scopes.push(String::new());
         graph
+    }
+
+    /// A graph without nodes in which layers do what they do in training only: normalize by the
+    /// batch and update running statistics, drop values at random.
+    pub fn training() -> Graph {
+        let graph = Graph::new();
+        graph.inner.borrow_mut().training = true;
+        graph
+    }
+
+    /// Whether layers are to do what they do in training only.
+    pub fn is_training(&self) -> bool {
+        self.inner.borrow().training
     }
 
     /// Apply an op. Elementwise operands are broadcast to one shape first.
@@ -219,8 +244,51 @@ impl Graph {
     /// Run `build` inside the layer `name`: its parameters and errors carry the path.
     pub fn scoped<R>(&self, name: &str, build: impl FnOnce() -> R) -> R {
         let path = self.join(name);
+        self.at(path, build)
+    }
+
+    /// Run `build` inside the layer at `path`, counted from the top.
+    pub(crate) fn at<R>(&self, path: String, build: impl FnOnce() -> R) -> R {
         let scope = self.scope_of(path);
-        self.in_scope(scope, build)
+        let outside = self.path();
+        let outer = self.inner.borrow_mut().treatment.enter(outside);
+        let result = self.in_scope(scope, build);
+        self.inner.borrow_mut().treatment.leave(outer);
+        result
+    }
+
+    /// Run `build`, which builds the element at `index` of the repetition at the current path.
+    pub(crate) fn element<R>(&self, index: usize, build: impl FnOnce() -> R) -> R {
+        let path = match self.path() {
+            // A pattern says where the number stands.
+            path if path.contains(OWN_NUMBER) => path.replace(OWN_NUMBER, &index.to_string()),
+            path if path.is_empty() => index.to_string(),
+            path => format!("{path}.{index}"),
+        };
+        let inside = self.inner.borrow().treatment.element(index, &path);
+        let outer = std::mem::replace(&mut self.inner.borrow_mut().treatment, inside);
+        let result = self.at(path, build);
+        self.inner.borrow_mut().treatment = outer;
+        result
+    }
+
+    /// The path from the top of what stands under `name` here. In a name with `{i}` that is the
+    /// number of the innermost repetition around, and the name takes the place of everything from
+    /// the repetition on.
+    pub(crate) fn place(&self, name: &str) -> Option<String> {
+        if name.is_empty() {
+            return Some(self.path());
+        }
+        if !name.contains(PLACEHOLDER) {
+            return Some(self.join(name));
+        }
+        let inner = self.inner.borrow();
+        let (prefix, index) = inner.treatment.repetition()?;
+        let name = name.replace(PLACEHOLDER, &index.to_string());
+        Some(match prefix {
+            "" => name,
+            prefix => format!("{prefix}.{name}"),
+        })
     }
 
     /// Run `build`, which builds the layer at the current path, so that its parameters are
@@ -279,7 +347,12 @@ impl Graph {
 
     /// Whether the values of a scope that a [`Node`] names may be computed again instead of kept.
     pub fn is_recomputed(&self, scope: u32) -> bool {
-        self.inner.borrow().recomputed.contains(&scope)
+        self.recomputed_with(scope).is_some()
+    }
+
+    /// The layer with which the values of a scope are computed again instead of kept, as its scope.
+    pub fn recomputed_with(&self, scope: u32) -> Option<u32> {
+        self.inner.borrow().recomputed.get(&scope).copied()
     }
 
     /// Run `build` so that its nodes belong to the layer that `node` belongs to.
@@ -305,8 +378,10 @@ impl Graph {
             inner.scopes.len() - 1
         });
         let scope = u32::try_from(index).expect("fewer than 2^32 layers");
-        if inner.treatment.recomputed && !inner.recomputed.contains(&scope) {
-            inner.recomputed.push(scope);
+        if let Some(whole) = &inner.treatment.recomputed {
+            let whole = inner.scopes.iter().position(|path| path == whole);
+            let whole = whole.map_or(scope, |index| index as u32);
+            inner.recomputed.insert(scope, whole);
         }
         scope
     }
@@ -475,6 +550,7 @@ impl Graph {
         shape: Shape,
         init: Init,
         kind: VariableKind,
+        transposed: bool,
     ) -> Tensor<'_> {
         let name = self.join(name);
         if let Some(shared) = self.shared(&name, &shape) {
@@ -482,10 +558,9 @@ impl Graph {
         }
         let (init, kind) = {
             let treatment = &self.inner.borrow().treatment;
-            let kind = if treatment.frozen() {
-                VariableKind::State
-            } else {
-                kind
+            let kind = match treatment.frozen() {
+                true => VariableKind::Buffer,
+                false => kind,
             };
             (treatment.init(shape.rank(), init), kind)
         };
@@ -514,6 +589,7 @@ impl Graph {
             shape,
             init,
             kind,
+            transposed,
         };
         self.inner
             .borrow_mut()
@@ -552,6 +628,7 @@ impl Graph {
             new.scopes = old.scopes.clone();
             new.bounds = old.bounds.clone();
             new.recomputed = old.recomputed.clone();
+            new.training = old.training;
             let leaves = old.inputs.iter().map(|(_, id)| *id);
             for id in leaves.chain(old.variables.iter().map(|(_, id)| *id)) {
                 let node = &old.nodes[id.index()];

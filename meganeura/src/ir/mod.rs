@@ -9,6 +9,7 @@ mod attention;
 mod convolution;
 mod dtype;
 mod graph;
+pub mod html;
 mod init;
 mod loss;
 mod op;

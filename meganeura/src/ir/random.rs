@@ -33,6 +33,14 @@ pub const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
+/// A uniform number in [0, 1) of two floats that are no NaN: the first word of Philox4x32-10 for a
+/// counter of their bits. Both zeros are one.
+pub fn of_floats(a: f32, b: f32) -> f32 {
+    let bits = |x: f32| if x == 0.0 { 0 } else { x.to_bits() };
+    let [word, ..] = philox4x32([bits(a), bits(b), 0, 0], [0, 0]);
+    (word >> 8) as f32 * (1.0 / 16_777_216.0)
+}
+
 /// The high and the low half of `a · b`.
 const fn widening_product(a: u32, b: u32) -> (u32, u32) {
     let product = a as u64 * b as u64;

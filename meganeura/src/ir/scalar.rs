@@ -79,6 +79,10 @@ scalar_ops! {
     Equal / 2 = |a, b| truth(a == b);
     /// `a` where the condition is not 0, else `b`; the other is not touched.
     Select / 3 = |condition, a, b| if condition != 0.0 { a } else { b };
+    /// `a`, not before `b` is there too.
+    First / 2 = |a, _b| a;
+    /// A number in [0, 1) that looks random, the same for the same two floats; NaN for a NaN.
+    Random / 2 = |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { f64::from(crate::ir::random::of_floats(a as f32, b as f32)) };
 }
 
 /// How a reduction combines its elements.

@@ -18,9 +18,14 @@ pub struct Treatment {
 pub(super) struct Current {
     frozen: bool,
     init: Option<Init>,
-    pub(super) recomputed: bool,
+    /// The path of the layer that is computed again as a whole.
+    pub(super) recomputed: Option<String>,
     /// Paths of layers and the paths whose parameters they share.
     ties: Vec<(String, String)>,
+    /// The path around the layer being built.
+    outside: String,
+    /// The path around the innermost repetition, and the number of the element being built.
+    repetition: Option<(String, usize)>,
 }
 
 impl Current {
@@ -28,12 +33,36 @@ impl Current {
     pub(super) fn inside(&self, path: &str, treatment: &Treatment) -> Current {
         let mut inside = self.clone();
         inside.frozen |= treatment.frozen;
-        inside.recomputed |= treatment.recomputed;
+        if treatment.recomputed {
+            inside.recomputed = Some(path.to_owned());
+        }
         inside.init = treatment.init.or(inside.init);
         if let Some(other) = &treatment.tied {
             inside.ties.push((path.to_owned(), other.clone()));
         }
         inside
+    }
+
+    /// What holds inside the element at `path`: elements are computed again one by one.
+    pub(super) fn element(&self, index: usize, path: &str) -> Current {
+        let mut inside = self.clone();
+        inside.repetition = Some((self.outside.clone(), index));
+        inside.recomputed = self.recomputed.as_ref().map(|_| path.to_owned());
+        inside
+    }
+
+    /// Goes into a layer; gives what to leave it with.
+    pub(super) fn enter(&mut self, outside: String) -> String {
+        std::mem::replace(&mut self.outside, outside)
+    }
+
+    pub(super) fn leave(&mut self, outside: String) {
+        self.outside = outside;
+    }
+
+    pub(super) fn repetition(&self) -> Option<(&str, usize)> {
+        let (prefix, index) = self.repetition.as_ref()?;
+        Some((prefix, *index))
     }
 
     pub(super) fn frozen(&self) -> bool {
@@ -86,8 +115,8 @@ mod tests {
             let recomputed = graph.is_recomputed(graph.nodes()[id.index()].scope);
             (variable.kind, variable.init, recomputed)
         };
-        assert_eq!(found(0), (VariableKind::State, Init::Orthogonal, true));
-        assert_eq!(found(1), (VariableKind::State, Init::Zeros, true));
+        assert_eq!(found(0), (VariableKind::Buffer, Init::Orthogonal, true));
+        assert_eq!(found(1), (VariableKind::Buffer, Init::Zeros, true));
         assert_eq!(found(2), (VariableKind::Parameter, Init::Zeros, false));
     }
 

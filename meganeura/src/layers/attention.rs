@@ -1,6 +1,6 @@
 //! Attention of a sequence to itself.
 
-use super::Linear;
+use super::{Biases, Linear};
 use crate::ir::{Attention, DType, Graph, Pairs, Tensor};
 use crate::layer;
 use crate::model::Layer;
@@ -50,7 +50,7 @@ impl Rope {
 /// Multi-head attention of a sequence to itself (Vaswani et al., 2017): `[batch, time, width]` to the
 /// same. It keeps the width.
 ///
-/// Parameters: `query.weight`, `key.weight`, `value.weight` and `out.weight`, without biases.
+/// Parameters: `weight` of `query`, `key`, `value` and `out`, and `bias` where `bias` says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SelfAttention {
@@ -65,6 +65,8 @@ pub struct SelfAttention {
     /// Whether all scores are computed at once and kept, in memory that grows with the square
     /// of time, instead of in tiles. The values are the same.
     pub score_matrix: bool,
+    /// Which projections have a bias.
+    pub bias: Biases,
 }
 
 impl SelfAttention {
@@ -117,6 +119,7 @@ impl Layer for SelfAttention {
         causal: false,
         rope: Rope::None,
         score_matrix: false,
+        bias: Biases::None,
     };
     const REQUIRED: &'static [&'static str] = &["heads"];
 
@@ -159,8 +162,10 @@ impl Layer for SelfAttention {
         };
         let (head, keys) = (width / self.heads.max(1), self.key_heads());
         let project = |name, heads: usize| {
-            let out = heads * head;
-            let linear = Linear { out, bias: false };
+            let linear = Linear {
+                out: heads * head,
+                bias: self.bias.of(name),
+            };
             let projected = graph.scoped(name, || linear.apply(x));
             projected.reshape([batch, time, heads, head])
         };
@@ -179,7 +184,7 @@ impl Layer for SelfAttention {
         let mixed = mixed.reshape([batch, time, width]);
         let out = Linear {
             out: width,
-            bias: false,
+            bias: self.bias.of("out"),
         };
         graph.scoped("out", || out.apply(mixed))
     }

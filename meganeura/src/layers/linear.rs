@@ -59,7 +59,7 @@ impl Linear {
             low: -bound,
             high: bound,
         };
-        let weight = x.graph().parameter("weight", [width, self.out], init);
+        let weight = x.graph().matrix("weight", [width, self.out], init);
         let product = along_last(x, weight);
         if self.bias {
             product + x.graph().parameter("bias", [self.out], init)

@@ -20,6 +20,20 @@ fn in_sequence<'g, 'l>(
     flow.into_tensors()
 }
 
+/// Runs equal layers after each other, each in the scope of its number.
+fn in_a_row<'g, L: Layer>(
+    graph: &'g Graph,
+    inputs: &[Tensor<'g>],
+    layers: &[L],
+) -> Vec<Tensor<'g>> {
+    let run = Run::anonymous(graph, inputs);
+    let mut flow = run.all();
+    for (index, layer) in layers.iter().enumerate() {
+        flow = run.repeated(index, layer, &flow);
+    }
+    flow.into_tensors()
+}
+
 /// Implements [`Layer`] for tuples: a sequence, whose settings go to its first layer while the
 /// others keep their defaults.
 macro_rules! sequence {
@@ -102,7 +116,7 @@ impl<L: Layer> Layer for Vec<L> {
     }
 
     fn forward<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
-        in_sequence(graph, inputs, self.iter().map(|layer| layer as &dyn Layer))
+        in_a_row(graph, inputs, self)
     }
 }
 
@@ -133,7 +147,7 @@ impl<L: Layer, const N: usize> Layer for [L; N] {
     }
 
     fn forward<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
-        in_sequence(graph, inputs, self.iter().map(|layer| layer as &dyn Layer))
+        in_a_row(graph, inputs, self)
     }
 }
 
@@ -154,7 +168,7 @@ impl<T: Settings + Copy, C: Value<Of = Option<T>>> Value for Present<C> {
 }
 
 impl<L: Layer, C: Value<Of = Option<L::Config>>, I: Carry> Walk<C, I> for Option<L> {
-    const OUT: Shapes = match C::VALUE {
+    const OUT: &'static Shapes = match C::VALUE {
         Some(_) => <L::Rule<Present<C>, I> as Carry>::SHAPES,
         None => I::SHAPES,
     };

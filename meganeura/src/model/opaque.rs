@@ -2,7 +2,7 @@
 
 use super::{Layer, Settings};
 use crate::ir::{Graph, Tensor};
-use crate::walk::carry::{Rule, Walk, stopped};
+use crate::walk::carry::{Rule, Walk, opaque};
 use crate::walk::{Carry, Shapes, Value};
 
 /// How a `Box<dyn Layer>` is made.
@@ -40,10 +40,7 @@ impl Settings for Make {
 }
 
 impl<C: Value<Of = Make>, I: Carry> Walk<C, I> for Box<dyn Layer> {
-    const OUT: Shapes = match stopped(C::MISSING, usize::MAX, &I::SHAPES) {
-        Some(stopped) => stopped,
-        None => Shapes::UNKNOWN,
-    };
+    const OUT: &'static Shapes = &opaque::<C, I>(usize::MAX);
 }
 
 /// A layer of any type. What it puts out is known when the graph is built.

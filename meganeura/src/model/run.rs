@@ -157,14 +157,8 @@ impl<'g> Run<'g> {
             return self.within(path, || self.layer(name, layer, sources));
         };
         // The other layer is one of this model.
-        let here = self.graph.0.path();
-        if let Some(tied) = &mut treatment.tied
-            && !here.is_empty()
-        {
-            *tied = match tied.as_str() {
-                "" => here,
-                tied => format!("{here}.{tied}"),
-            };
+        if let Some(tied) = &treatment.tied {
+            treatment.tied = self.graph.0.place(tied);
         }
         let build = || self.layer(name, layer, sources);
         self.within(path, || self.graph.0.treated(&treatment, build))
@@ -174,6 +168,12 @@ impl<'g> Run<'g> {
     pub(super) fn numbered(&self, index: usize, layer: &dyn Layer, from: &Flow<'g>) -> Flow<'g> {
         let build = || self.layer(from.name, layer, &[from]);
         self.graph.0.scoped(&index.to_string(), build)
+    }
+
+    /// Builds the layer at `index` of a repetition.
+    pub(super) fn repeated(&self, index: usize, layer: &dyn Layer, from: &Flow<'g>) -> Flow<'g> {
+        let build = || self.layer(from.name, layer, &[from]);
+        self.graph.0.element(index, build)
     }
 
     /// The sum of what the field under `path` puts out and another value.
@@ -207,9 +207,16 @@ impl<'g> Run<'g> {
     }
 
     fn within<R>(&self, path: &str, build: impl FnOnce() -> R) -> R {
-        match path {
-            "" => build(),
-            path => self.graph.0.scoped(path, build),
+        match self.graph.0.place(path) {
+            _ if path.is_empty() => build(),
+            Some(place) => self.graph.0.at(place, build),
+            None => {
+                let message = format!(
+                    "`rename(\"{path}\")` counts with `{{i}}`, but no `repeat` is around it"
+                );
+                self.graph.0.fail(message);
+                build()
+            }
         }
     }
 

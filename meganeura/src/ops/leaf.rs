@@ -75,12 +75,45 @@ impl Graph {
 
     /// A trained value, named after the layer being built and `name`.
     pub fn parameter(&self, name: &str, shape: impl Into<Shape>, init: Init) -> Tensor<'_> {
-        self.declare_variable(&VARIABLE, name, shape.into(), init, VariableKind::Parameter)
+        self.declare_variable(
+            &VARIABLE,
+            name,
+            shape.into(),
+            init,
+            VariableKind::Parameter,
+            false,
+        )
+    }
+
+    /// A trained matrix that multiplies from the right: `[in, out]`. Files of other programs keep
+    /// it as `[out, in]`.
+    pub fn matrix(&self, name: &str, shape: [usize; 2], init: Init) -> Tensor<'_> {
+        let (shape, kind) = (shape.into(), VariableKind::Parameter);
+        self.declare_variable(&VARIABLE, name, shape, init, kind, true)
+    }
+
+    /// A part of the model that is not trained: running statistics.
+    pub fn buffer(&self, name: &str, shape: impl Into<Shape>, init: Init) -> Tensor<'_> {
+        self.declare_variable(
+            &VARIABLE,
+            name,
+            shape.into(),
+            init,
+            VariableKind::Buffer,
+            false,
+        )
     }
 
     /// A value kept from step to step but not trained.
     pub fn state(&self, name: &str, shape: impl Into<Shape>, init: Init) -> Tensor<'_> {
-        self.declare_variable(&VARIABLE, name, shape.into(), init, VariableKind::State)
+        self.declare_variable(
+            &VARIABLE,
+            name,
+            shape.into(),
+            init,
+            VariableKind::State,
+            false,
+        )
     }
 
     /// A number, of shape `[]`.

@@ -18,6 +18,7 @@ mod loss;
 mod movement;
 mod normalization;
 mod pool;
+mod random;
 mod reduce;
 mod region;
 mod rotary;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<&'static OpDef> {
         contraction::OPS,
         convolution::OPS,
         pool::OPS,
+        random::OPS,
         index::OPS,
         activation::OPS,
         normalization::OPS,

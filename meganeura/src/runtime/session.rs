@@ -263,7 +263,7 @@ impl Session {
         }
         let (graph, report) = optimize(&graph, self.rewrites, &CostModel::default());
         let plan = Plan::new(&graph);
-        self.add_variables(&plan)?;
+        self.add_variables(plan.variables.iter())?;
         let mut bindings = Vec::new();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         for (index, buffer) in plan.buffers.iter().enumerate() {
@@ -308,8 +308,26 @@ impl Session {
         Ok(StepId(self.steps.len() - 1))
     }
 
-    fn add_variables(&mut self, plan: &Plan) -> Result<(), SessionError> {
-        for variable in &plan.variables {
+    /// Let the session know a graph's variables, before any graph that has them is compiled: to
+    /// give them values first.
+    ///
+    /// # Errors
+    /// When the graph has errors, disagrees with the session about a variable, or has more than
+    /// the device can hold.
+    pub fn declare(&mut self, graph: &Graph) -> Result<(), SessionError> {
+        let errors = graph.errors();
+        if !errors.is_empty() {
+            return Err(SessionError::Graph(errors));
+        }
+        let variables = graph.variables();
+        self.add_variables(variables.iter().map(|(variable, _)| variable))
+    }
+
+    fn add_variables<'a>(
+        &mut self,
+        variables: impl Iterator<Item = &'a Variable>,
+    ) -> Result<(), SessionError> {
+        for variable in variables {
             if let Some(held) = self.variables.get(&variable.name) {
                 if held.variable.shape != variable.shape {
                     return Err(SessionError::Variable {

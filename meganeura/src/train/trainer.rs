@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::{Loss, Optimizer, TrainError, bind};
-use crate::autodiff::gradients;
+use crate::autodiff::{gradients, recompute};
 use crate::data::{Batch, Dataset, Values};
 use crate::interop::safetensors::Tensors;
 use crate::ir::{Graph, Tensor, VariableKind};
@@ -155,7 +155,7 @@ impl<M: Model> Trainer<M> {
         Ok(self.session.output(step, "output")?)
     }
 
-    /// Write the parameters to a safetensors file, whole or not at all.
+    /// Write the parameters and what else belongs to the model to a safetensors file, whole or not at all.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -163,7 +163,7 @@ impl<M: Model> Trainer<M> {
         let parameters: Vec<_> = self
             .session
             .variables()
-            .filter(|variable| variable.kind == VariableKind::Parameter)
+            .filter(|variable| variable.kind != VariableKind::State)
             .cloned()
             .collect();
         let mut tensors = Tensors::default();
@@ -193,10 +193,12 @@ impl<M: Model> Trainer<M> {
         if let Some((_, step)) = self.training.iter().find(|(known, _)| *known == dims) {
             return Ok(*step);
         }
-        let graph = Graph::new();
+        let graph = Graph::training();
         self.forward(&graph, &dims, batch)?;
         let (graph, _) = expand(&graph);
+        let forward = graph.nodes().len();
         add_updates(&graph, &*self.optimizer);
+        let graph = recompute(graph, forward);
         let step = self.session.compile(&graph)?;
         self.training.push((dims, step));
         Ok(step)

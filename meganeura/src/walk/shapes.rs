@@ -26,7 +26,9 @@ use crate::ir::DType;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shapes {
-    values: [Dims; Shapes::MAX_VALUES],
+    first: Dims,
+    /// The others, if there are any: the compiler has to look at every dim in every constant.
+    others: Option<[Dims; Shapes::MAX_VALUES - 1]>,
     count: usize,
     /// Not even the number of tensors is known.
     open: bool,
@@ -41,7 +43,8 @@ impl Shapes {
 
     /// Nothing is known, not even how many tensors there are: what an opaque layer puts out.
     pub const UNKNOWN: Shapes = Shapes {
-        values: [Dims::UNKNOWN; Shapes::MAX_VALUES],
+        first: Dims::UNKNOWN,
+        others: None,
         count: 1,
         open: true,
         problem: Message::EMPTY,
@@ -93,17 +96,19 @@ impl Shapes {
     /// The same and one tensor more.
     #[must_use]
     pub const fn push(mut self, dims: Dims) -> Shapes {
-        if self.count < Shapes::MAX_VALUES {
-            self.values[self.count] = dims;
-        }
         self.count += 1;
-        self
+        self.with(self.count - 1, dims)
     }
 
     /// How many tensors there are.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
+    }
+
+    /// Whether not even the number of tensors is known.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open
     }
 
     /// The first tensor; unknown if there is none.
@@ -115,19 +120,32 @@ impl Shapes {
     /// The tensor at `index`; unknown if there is none.
     #[must_use]
     pub const fn get(&self, index: usize) -> Dims {
-        if index < self.count && index < Shapes::MAX_VALUES {
-            self.values[index]
-        } else {
-            Dims::UNKNOWN
+        if index >= self.count || index >= Shapes::MAX_VALUES {
+            return Dims::UNKNOWN;
+        }
+        match (index, &self.others) {
+            (0, _) => self.first,
+            (_, Some(others)) => others[index - 1],
+            (_, None) => Dims::UNKNOWN,
         }
     }
 
     /// The same with another tensor at `index`, if there is one.
     #[must_use]
     pub const fn with(mut self, index: usize, dims: Dims) -> Shapes {
-        if index < self.count && index < Shapes::MAX_VALUES {
-            self.values[index] = dims;
+        if index >= self.count || index >= Shapes::MAX_VALUES {
+            return self;
         }
+        if index == 0 {
+            self.first = dims;
+            return self;
+        }
+        let mut others = match self.others {
+            Some(others) => others,
+            None => [Dims::UNKNOWN; Shapes::MAX_VALUES - 1],
+        };
+        others[index - 1] = dims;
+        self.others = Some(others);
         self
     }
 
@@ -266,11 +284,11 @@ impl Shapes {
     }
 
     /// The same without its problem: what flows on from a failed layer is unknown, not wrong.
-    pub(crate) const fn forgiven(&self) -> Shapes {
+    pub(crate) const fn forgiven(&'static self) -> &'static Shapes {
         if self.failed() {
-            Shapes::UNKNOWN
+            &Shapes::UNKNOWN
         } else {
-            *self
+            self
         }
     }
 
@@ -282,7 +300,7 @@ impl Shapes {
         }
         let mut index = 0;
         while index < self.count && index < Shapes::MAX_VALUES {
-            self.values[index] = self.values[index].named(name);
+            self = self.with(index, self.get(index).named(name));
             index += 1;
         }
         self

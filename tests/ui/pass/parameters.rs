@@ -36,7 +36,7 @@ fn main() {
         .map(|(variable, _)| (variable.name, variable.init, variable.kind))
         .collect();
     let expected = [
-        ("transformer.h.weight", None, VariableKind::State),
+        ("transformer.h.weight", None, VariableKind::Buffer),
         ("second.0.weight", Some(Init::KaimingNormal), VariableKind::Parameter),
         ("third.norm.weight", Some(Init::Ones), VariableKind::Parameter),
         ("third.inner.weight", Some(Init::Normal { mean: 0.0, std: 0.02 }), VariableKind::Parameter),

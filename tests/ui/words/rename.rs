@@ -13,6 +13,8 @@ struct Net {
     d: Relu,
     #[layer(rename("d"))]
     e: Relu,
+    #[layer(rename("h.{n}"))]
+    f: Relu,
 }
 
 fn main() {}

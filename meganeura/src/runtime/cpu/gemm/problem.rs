@@ -92,7 +92,7 @@ pub enum Operand<'a> {
 }
 
 impl Operand<'_> {
-    fn transposed(self) -> Self {
+    pub(super) fn transposed(self) -> Self {
         match self {
             Self::Memory(matrix) => Self::Memory(Matrix {
                 strides: [matrix.strides[1], matrix.strides[0]],

@@ -84,6 +84,8 @@ fn scalar(op: ScalarOp, operands: &[Number]) -> Number {
             | ScalarOp::LessEqual
             | ScalarOp::Equal
             | ScalarOp::Select
+            | ScalarOp::First
+            | ScalarOp::Random
     );
     if exact {
         return Number { value, error };

@@ -159,7 +159,11 @@ impl Maker {
                 let op = if self.random.chance(55) {
                     self.random.pick(&arithmetic)
                 } else {
-                    self.random.pick(ScalarOp::ALL)
+                    // Of numbers that are only nearly right it makes others.
+                    match self.random.pick(ScalarOp::ALL) {
+                        ScalarOp::Random => ScalarOp::First,
+                        op => op,
+                    }
                 };
                 let operands = (0..op.arity()).map(|_| self.operand(op)).collect();
                 Instruction::Scalar(op, operands)

@@ -6,6 +6,7 @@
 //! absolute.
 
 use super::lanes::Lanes;
+use crate::ir::random::of_floats;
 
 /// Horner's rule, the constant term first.
 #[inline(always)]
@@ -252,6 +253,27 @@ pub(super) fn cos<L: Lanes>(x: L) -> L {
 pub(super) fn maximum<L: Lanes>(a: L, b: L) -> L {
     // `larger` gives b for a NaN in either: right if it is b's.
     L::select(a.equal(a), a.larger(b), a)
+}
+
+/// A uniform number of two; NaN if either is NaN.
+#[inline(always)]
+pub(super) fn random<L: Lanes>(a: L, b: L) -> L {
+    const MOST: usize = 16;
+    const { assert!(L::COUNT <= MOST) };
+    let (mut left, mut right) = ([0.0; MOST], [0.0; MOST]);
+    // SAFETY: both arrays have room for all lanes, and `a` proves the instruction set.
+    unsafe {
+        a.store(left.as_mut_ptr());
+        b.store(right.as_mut_ptr());
+    }
+    for (a, b) in left.iter_mut().zip(right) {
+        *a = match a.is_nan() || b.is_nan() {
+            true => f32::NAN,
+            false => of_floats(*a, b),
+        };
+    }
+    // SAFETY: as above.
+    unsafe { L::load(left.as_ptr()) }
 }
 
 /// The smaller; NaN if either is NaN.

@@ -105,6 +105,8 @@ functions! {
     LessEqual = |a, b, _c| L::select(a.less_equal(b), a.constant(1.0), a.constant(0.0));
     Equal = |a, b, _c| L::select(a.equal(b), a.constant(1.0), a.constant(0.0));
     Select = |a, b, c| L::select(a.equal(a.constant(0.0)), c, b);
+    First = |a, _b, _c| a;
+    Random = |a, b, _c| math::random(a, b);
 }
 
 /// One function after another.
@@ -476,6 +478,8 @@ macro_rules! instantiate {
                     ScalarOp::LessEqual => binary::<LessEqual>([a, b]),
                     ScalarOp::Equal => binary::<Equal>([a, b]),
                     ScalarOp::Select => ternary::<Select>([a, b, c]),
+                    ScalarOp::First => binary::<First>([a, b]),
+                    ScalarOp::Random => binary::<Random>([a, b]),
                 }
             }
         }
