@@ -9,7 +9,7 @@ use clap::{Parser, ValueEnum};
 use meganeura::autodiff::gradients;
 use meganeura::egraph::Rewrites;
 use meganeura::ir::random::Stream;
-use meganeura::ir::{DType, Graph, Init, Tensor, VariableKind};
+use meganeura::ir::{DType, Graph, Init, Shape, Tensor, VariableKind};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
 use meganeura::runtime::{Session, SessionError, StepId};
@@ -57,6 +57,29 @@ struct Norms {
     rms: RmsNorm,
 }
 
+/// One decoder block of a small Llama.
+#[derive(Model)]
+#[model(config(width: usize = 288, heads: usize = 6, hidden: usize = 768),
+        input(x: [batch, time, width]))]
+struct Block {
+    #[layer(residual, heads = heads, causal = true, rope = Rope::interleaved(10_000.0))]
+    attention: PreNorm<SelfAttention>,
+    #[layer(residual, hidden = hidden)]
+    mlp: PreNorm<SwiGlu>,
+}
+
+#[derive(Model)]
+#[model(input(tokens: [batch, time] as u32), output = [batch, time, 4096])]
+struct Gpt {
+    #[layer(rows = 4096, width = 288)]
+    embed: Embedding,
+    #[layer(repeat(6))]
+    blocks: Vec<Block>,
+    norm: RmsNorm,
+    #[layer(out = 4096, bias = false)]
+    scores: Linear,
+}
+
 /// What to train.
 #[derive(Clone, Copy, ValueEnum)]
 enum Workload {
@@ -66,6 +89,8 @@ enum Workload {
     Mlpbig,
     /// Two 3×3 convolutions with pools, 3136-128-10, batch 64, AdamW.
     Cnn,
+    /// A Llama of 6 layers of width 288, 4 × 256 tokens of 4096, AdamW.
+    Gpt,
     /// LayerNorm and RMSNorm, forward and backward, 4096 × 768.
     Norms,
 }
@@ -97,6 +122,10 @@ struct Arguments {
     /// Print the plan and how long each kernel takes, too.
     #[arg(long)]
     plan: bool,
+    /// Print so many losses and nothing else, from parameters that start as in
+    /// `tests/fixtures/language_model.py`.
+    #[arg(long, default_value_t = 0)]
+    losses: usize,
 }
 
 /// A graph that trains, with the values of its inputs.
@@ -133,6 +162,7 @@ fn main() -> Result<(), SessionError> {
         Workload::Mlp => classifier(&Mlp::new(), 64, Sgd::new(0.01), 500),
         Workload::Mlpbig => classifier(&MlpBig::new(), 256, AdamW::new(1e-3), 60),
         Workload::Cnn => classifier(&Cnn::new(), 64, AdamW::new(1e-3), 60),
+        Workload::Gpt => language_model(),
         Workload::Norms => norms(),
     };
     let mut session = Session::with_rewrites(&device, 0, rewrites)?;
@@ -155,6 +185,9 @@ fn main() -> Result<(), SessionError> {
         optimizer,
         count: 0,
     };
+    if arguments.losses > 0 {
+        return runner.print_losses(arguments.losses);
+    }
     let timing = measure(&mut runner, steps)?;
     let Runner { session, .. } = &mut runner;
     if arguments.plan {
@@ -212,6 +245,35 @@ impl Runner {
         self.session.run(self.step)
     }
 
+    /// Train from parameters that come of their names, as the reference program has them.
+    fn print_losses(&mut self, count: usize) -> Result<(), SessionError> {
+        let parameters: Vec<(String, Shape)> = self
+            .session
+            .variables()
+            .filter(|variable| variable.kind == VariableKind::Parameter)
+            .map(|variable| (variable.name.clone(), variable.shape.clone()))
+            .collect();
+        for (name, shape) in parameters {
+            let mut values = vec![0.0; shape.elements()];
+            Stream::named(0, &name).fill_uniform(&mut values);
+            for value in &mut values {
+                let spread = *value * 2.0 - 1.0;
+                *value = match shape.dims() {
+                    [_] => spread * 0.25 + 1.0,
+                    _ if name.starts_with("embed") => spread,
+                    dims => spread * (1.0 / (dims[0] as f64).sqrt()) as f32,
+                };
+            }
+            self.session.set_variable(&name, &values)?;
+        }
+        for _ in 0..count {
+            self.run()?;
+            print!("{:.6} ", self.loss()?);
+        }
+        println!();
+        Ok(())
+    }
+
     fn loss(&mut self) -> Result<f32, SessionError> {
         Ok(self.session.output(self.step, "loss")?[0])
     }
@@ -262,6 +324,15 @@ fn normal(name: &str, count: usize) -> Vec<f32> {
     values
 }
 
+fn below(name: &str, count: usize, bound: u64) -> Values {
+    let stream = Stream::named(0, name);
+    Values::Labels(
+        (0..count as u64)
+            .map(|row| stream.below(row, bound) as u32)
+            .collect(),
+    )
+}
+
 /// Images of noise and random labels, as the peers have them.
 fn classifier<M: Model>(
     model: &M,
@@ -273,16 +344,36 @@ fn classifier<M: Model>(
     let scores = model.build(&graph, &[("batch", batch)]);
     let labels = graph.input("label", [batch], DType::U32);
     graph.output("loss", scores[0].cross_entropy(labels));
-    let (graph, _) = expand(&graph);
-    meganeura::train::add_updates(&graph, &optimizer);
-    let stream = Stream::named(0, "labels");
-    let labels = (0..batch as u64)
-        .map(|row| stream.below(row, 10) as u32)
-        .collect();
     let inputs = vec![
         ("x", uniform("x", batch * 784)),
-        ("label", Values::Labels(labels)),
+        ("label", below("labels", batch, 10)),
     ];
+    trained(&graph, inputs, optimizer, steps)
+}
+
+/// Random tokens and, to be predicted for each, random others.
+fn language_model() -> Setup {
+    let (batch, time, vocabulary) = (4, 256, 4096);
+    let graph = Graph::new();
+    let scores = Gpt::new().build(&graph, &[("batch", batch), ("time", time)]);
+    let labels = graph.input("label", [batch, time], DType::U32);
+    graph.output("loss", scores[0].cross_entropy(labels));
+    let inputs = vec![
+        ("tokens", below("tokens", batch * time, vocabulary)),
+        ("label", below("labels", batch * time, vocabulary)),
+    ];
+    trained(&graph, inputs, AdamW::new(3e-4), 15)
+}
+
+/// A graph whose output `loss` an optimizer makes small.
+fn trained(
+    graph: &Graph,
+    inputs: Vec<(&'static str, Values)>,
+    optimizer: impl Optimizer + 'static,
+    steps: usize,
+) -> Setup {
+    let (graph, _) = expand(graph);
+    meganeura::train::add_updates(&graph, &optimizer);
     Setup {
         graph,
         inputs,

@@ -96,6 +96,7 @@ fn attention_is_what_it_says() {
         causal: true,
         rope: Rope::interleaved(100.0),
         bias: Biases::None,
+        score_matrix: false,
     };
     let close = |layer: SelfAttention, expected: &dyn Fn(&HashMap<String, Array>) -> Array| {
         let (found, leaves) = run(&layer, shape);
@@ -111,6 +112,7 @@ fn attention_is_what_it_says() {
         causal: false,
         rope: Rope::halves(100.0),
         bias: Biases::None,
+        score_matrix: false,
     };
     close(grouped, &|leaves| {
         attention(grouped, leaves, shape, halves(2))

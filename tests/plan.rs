@@ -288,3 +288,53 @@ fn a_mask_is_made_again_where_it_is_read() {
     // The hidden layer, and no mask.
     assert_eq!(temporaries.count(), 1, "{plan}");
 }
+
+/// Heads side by side, `[2, 3, 4, 5]` as `[2 · 4, 3 · 5]`: no two strides address that.
+fn heads(graph: &Graph) -> Tensor<'_> {
+    let heads = graph.input("heads", [2, 3, 4, 5], DType::F32);
+    heads.transpose(&[0, 2, 1, 3]).reshape([8, 15])
+}
+
+fn count_kernels(plan: &Plan) -> [usize; 2] {
+    let contractions = plan.kernels.iter();
+    let contractions = contractions.filter(|kernel| matches!(kernel.action, Action::Contract(_)));
+    let contractions = contractions.count();
+    [contractions, plan.kernels.len() - contractions]
+}
+
+#[test]
+fn a_contraction_reads_what_no_strides_address_where_it_lies() {
+    let graph = Graph::new();
+    let rows = heads(&graph);
+    let weight = graph.input("weight", [15, 6], DType::F32);
+    graph.output("forward", rows.matmul(weight));
+    let upstream = graph.input("upstream", [8, 6], DType::F32);
+    graph.output("weight's gradient", rows.swap_last().matmul(upstream));
+    // A batch of products, each with a weight of its own: the batch is cut in two.
+    let many = graph.input("many", [3, 1, 4, 5], DType::F32);
+    let shared = many.broadcast([3, 2, 4, 5]).reshape([6, 4, 5]);
+    let inputs = graph.input("inputs", [6, 7, 4], DType::F32);
+    graph.output("batch", inputs.matmul(shared).maximum(graph.constant(0.0)));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "compound axes");
+    assert_eq!(count_kernels(&plan), [3, 0], "{plan}");
+}
+
+#[test]
+fn who_else_reads_it_has_it_copied() {
+    let graph = Graph::new();
+    let rows = heads(&graph);
+    let weight = graph.input("weight", [15, 6], DType::F32);
+    graph.output("forward", rows.matmul(weight));
+    graph.output("rows", rows * 2.0);
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a copy");
+    assert_eq!(count_kernels(&plan)[0], 1, "{plan}");
+
+    // Axes that do not nest: 15 is 3 · 5 on the left, 5 · 3 on the right.
+    let graph = Graph::new();
+    let rows = heads(&graph);
+    let other = graph.input("other", [3, 5, 6], DType::F32);
+    let other = other.transpose(&[1, 0, 2]).reshape([15, 6]);
+    graph.output("product", rows.matmul(other));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "axes that do not nest");
+    assert_eq!(count_kernels(&plan)[0], 1, "{plan}");
+}

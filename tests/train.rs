@@ -1,5 +1,7 @@
 //! Training as PyTorch does it: losses, gradients and parameters against values it computed.
 
+#[path = "train/language_model.rs"]
+mod language_model;
 mod support;
 
 use std::collections::HashMap;
@@ -49,6 +51,95 @@ struct RmsNormMlp {
     deep_norm: RmsNorm,
     #[layer(out = 5)]
     scores: Linear,
+}
+
+/// The yardstick's convolutional network.
+#[derive(Model)]
+#[model(input(x: [batch, 1, 28, 28]), output = [batch, 10])]
+struct Cnn {
+    #[layer(out = 32, kernel = 3, padding = 1)]
+    first: Conv2d,
+    halve: (Relu, MaxPool2d),
+    #[layer(out = 64, kernel = 3, padding = 1)]
+    second: Conv2d,
+    quarter: (Relu, MaxPool2d, Flatten),
+    #[layer(out = 128)]
+    hidden: Linear,
+    active: Relu,
+    #[layer(out = 10)]
+    scores: Linear,
+}
+
+/// Numbers below 2²⁴ that look like none in particular, as the fixture's script makes them.
+fn hashed(seed: u32, count: usize) -> impl Iterator<Item = u32> {
+    let from = seed.wrapping_mul(2_891_336_453).wrapping_add(1);
+    (0..count as u32).map(move |place| {
+        let mut h = place.wrapping_mul(747_796_405).wrapping_add(from);
+        h = (h ^ (h >> 16)).wrapping_mul(0x7FEB_352D);
+        h = (h ^ (h >> 15)).wrapping_mul(0x846C_A68B);
+        (h ^ (h >> 16)) >> 8
+    })
+}
+
+fn unit(number: u32) -> f64 {
+    f64::from(number) / f64::from(1u32 << 24)
+}
+
+fn a_cnn_trains_like_pytorch(device: &Device) {
+    let loss = Loss::cross_entropy("label");
+    let mut trainer = Trainer::new(Cnn::new(), loss, AdamW::new(1e-3), device, 0);
+    let trainer = trainer.as_mut().expect("a trainer");
+    let batch = |step: u32| {
+        let pixels = hashed(100 + step, 8 * 784).map(|number| unit(number) as f32);
+        let labels = hashed(200 + step, 8).map(|number| number % 10);
+        Dataset::new([
+            Field::new("x", [1, 28, 28], pixels.collect::<Vec<f32>>()),
+            Field::new("label", [], labels.collect::<Vec<u32>>()),
+        ])
+        .expect("a batch")
+    };
+    // The session knows its variables once a step was compiled.
+    trainer.evaluate(&batch(0), 8).expect("an evaluation");
+    let inputs = [9, 9, 288, 288, 3136, 3136, 128, 128];
+    let paths = ["first", "second", "hidden", "scores"];
+    let names = paths
+        .iter()
+        .flat_map(|path| ["weight", "bias"].map(|name| format!("{path}.{name}")));
+    for (seed, (name, inputs)) in names.zip(inputs).enumerate() {
+        let count = trainer
+            .session()
+            .variable(&name)
+            .expect("a parameter")
+            .len();
+        let bound = f64::from(inputs).powf(-0.5);
+        let values =
+            hashed(seed as u32, count).map(|number| ((2.0 * unit(number) - 1.0) * bound) as f32);
+        let values: Vec<f32> = values.collect();
+        trainer
+            .session()
+            .set_variable(&name, &values)
+            .expect("a parameter");
+    }
+    let reference = fixture("cnn");
+    for (step, expected) in floats(&reference, "losses").iter().enumerate() {
+        let history = trainer.fit(&batch(step as u32), &Fit::epochs(1).batch(8).quiet());
+        let found = history.expect("a step").losses[0];
+        assert!(
+            (found - expected).abs() < 1e-3,
+            "step {step} on {device}: {found}, PyTorch has {expected}"
+        );
+    }
+}
+
+#[test]
+fn a_cnn_on_the_cpu_trains_like_pytorch() {
+    a_cnn_trains_like_pytorch(&Device::cpu());
+}
+
+#[test]
+fn a_cnn_on_the_gpu_trains_like_pytorch() {
+    let Some(device) = support::gpu() else { return };
+    a_cnn_trains_like_pytorch(&device);
 }
 
 fn fixture(name: &str) -> Tensors {

@@ -1,7 +1,8 @@
-"""Compares our training steps with those of PyTorch and JAX on this machine's CPU.
+"""Compares our training steps with those of PyTorch, JAX, candle and Burn on this machine's CPU.
 
     pip install torch jax
     cargo build --release --example yardstick
+    cargo build --release --manifest-path benches/peers/rust/Cargo.toml --all-features
     python benches/peers/run.py [WORKLOAD ...] [--rounds N] [--threads N] [--engines NAME ...]
 
 Every round runs each engine once, in turn, so that a machine that slows down slows them all. An
@@ -74,6 +75,11 @@ def engines(ours, python):
             f"pip install {module}",
         )
 
+    def rust_peer(name):
+        program = HERE / "rust" / "target" / "release" / f"{name}_peer"
+        build = "cargo build --release --manifest-path benches/peers/rust/Cargo.toml --all-features"
+        return Engine(name, [str(program)], [str(program), "--help"], build)
+
     build = "cargo build --release --example yardstick"
     return [
         # The file alone is the probe: `--help` starts no device.
@@ -81,6 +87,8 @@ def engines(ours, python):
         peer("torch", "torch", "torch_peer.py"),
         peer("torch-compile", "torch", "torch_peer.py", "--compile"),
         peer("jax", "jax", "jax_peer.py"),
+        rust_peer("candle"),
+        rust_peer("burn"),
     ]
 
 

@@ -39,6 +39,12 @@ templates! {
     /// Rows added at indices:
     /// `declarations workgroup items rows width count indices next updates output`.
     SCATTER_ADD = "scatter_add.wgsl";
+    /// Attention, one invocation per row: `declarations ranges workgroup items count heads
+    /// before members other_head load step after`.
+    ATTENTION_SERIAL = "attention_serial.wgsl";
+    /// Attention with tiles in workgroup memory: `declarations ranges tile shared workgroup
+    /// works blocks count heads before members other_head fill load step after`.
+    ATTENTION_TILES = "attention_tiles.wgsl";
     /// Zeros: `declarations workgroup items output real`.
     CLEAR = "clear.wgsl";
 }

@@ -9,6 +9,16 @@ use meganeura::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, Operand, Program,
 };
 
+#[path = "../../meganeura/src/codegen/tests/attention.rs"]
+mod attention;
+
+/// What the interpreter of attention works with.
+mod kernel {
+    pub use meganeura::ir::DType;
+    pub use meganeura::schedule::attention::{AttentionKernel, AttentionPass};
+    pub use meganeura::schedule::kernel::Access;
+}
+
 type Buffers = Vec<Vec<f64>>;
 
 /// A contraction's results for one row.
@@ -49,6 +59,7 @@ fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => body(&kernel.body, &kernel.outer, kernel.columns, buffers, None),
         Action::Contract(kernel) => contract(kernel, buffers),
+        Action::Attention(kernel) => attention::run(kernel, buffers),
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = buffers[kernel.indices.index()][i] as usize;
@@ -189,6 +200,9 @@ fn body(
 }
 
 fn contract(kernel: &ContractKernel, buffers: &mut Buffers) {
+    let (rows_at, depth_at, columns_at) =
+        (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
+    // All columns of an operand's last axis.
     let side = |operand: &Operand, row: &[usize], columns: usize, buffers: &Buffers| {
         let values = row_values(&operand.program, row, columns, buffers, None);
         let value = values[operand.value.index()].clone();
@@ -198,23 +212,35 @@ fn contract(kernel: &ContractKernel, buffers: &mut Buffers) {
             value
         }
     };
+    let element = |operand: &Operand, index: &[usize], columns: usize, buffers: &Buffers| {
+        let (column, outer) = index.split_last().expect("an axis");
+        side(operand, outer, columns, buffers)[*column]
+    };
     let accumulator = |row: &[usize], buffers: &Buffers| {
-        let left = side(&kernel.left, row, kernel.k, buffers);
-        let (_, batch) = row.split_last().expect("a row of a contraction");
-        let mut sums = vec![0.0; kernel.n];
-        for (k, left) in left.iter().enumerate() {
-            let right = side(&kernel.right, &[batch, &[k]].concat(), kernel.n, buffers);
-            for (sum, right) in sums.iter_mut().zip(right) {
-                *sum += left * right;
+        let (m, batch) = row.split_last().expect("a row of a contraction");
+        let mut sums = vec![0.0; kernel.columns()];
+        for depth in &depth_at {
+            let at = [batch, &rows_at[*m][..], &depth[..]].concat();
+            let left = element(&kernel.left, &at, kernel.left_domain().1, buffers);
+            let run = kernel.right_domain().1;
+            for (sums, at) in sums
+                .chunks_mut(run.max(1))
+                .zip(columns_at.chunks(run.max(1)))
+            {
+                let outer = [batch, &depth[..], &at[0][..at[0].len() - 1]].concat();
+                let right = side(&kernel.right, &outer, run, buffers);
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum += left * right;
+                }
             }
         }
         sums
     };
-    let outer = [&kernel.batch[..], &[kernel.m]].concat();
+    let (outer, columns) = kernel.result_domain();
     body(
         &kernel.epilogue,
         &outer,
-        kernel.n,
+        columns,
         buffers,
         Some(&accumulator),
     );

@@ -250,6 +250,33 @@ impl<'a> Writer<'a> {
         code.line(self.memory.store(&store.access, &address, &value));
     }
 
+    /// Write four columns that have points of their own: the axes of rows, then those of each
+    /// column; the text of all four.
+    pub fn lanes(
+        &self,
+        code: &mut Code,
+        value: ValueId,
+        rows: &[&[String]],
+        columns: &[Vec<String>],
+        name: &str,
+    ) -> String {
+        let wanted = self.cone([value], false);
+        let mut texts = Vec::new();
+        for (lane, column) in columns.iter().enumerate() {
+            let mut outer = [&rows.concat()[..], column].concat();
+            let point = Point {
+                column: Column::One(outer.pop().unwrap_or_default()),
+                outer,
+                suffix: format!("_{name}_{lane}"),
+            };
+            self.row_values(code, &point, 0, &wanted);
+            self.full_values(code, &point, &wanted);
+            texts.push(self.value(value, &point, 1));
+        }
+        code.line(format!("let {name} = {}({});", real(4), texts.join(", ")));
+        name.to_owned()
+    }
+
     fn arguments(&self, operands: &[ValueId], point: &Point, lanes: usize) -> Vec<Argument> {
         let argument = |&operand: &ValueId| Argument {
             text: self.value(operand, point, lanes),

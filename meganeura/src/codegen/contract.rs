@@ -25,7 +25,7 @@ impl Lowering<'_> {
     pub(super) fn contract(&mut self, kernel: &ContractKernel) -> Result<(), LowerError> {
         let mut kernel = kernel.clone();
         simplify(&mut kernel);
-        let is_empty = kernel.batch.contains(&0) || kernel.m * kernel.n == 0;
+        let is_empty = kernel.batch.contains(&0) || kernel.rows() * kernel.columns() == 0;
         if !is_empty {
             let pieces = self.pieces_of_k(&kernel)?;
             if pieces > 1 || (self.target.software && inline_statements(&kernel) > MOST_STATEMENTS)
@@ -53,10 +53,10 @@ impl Lowering<'_> {
         if accumulates.is_empty() {
             return Ok(None);
         }
-        let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
-        let elements = count(&[outer.iter().product(), kernel.n])?;
+        let (outer, columns) = kernel.result_domain();
+        let elements = count(&[outer.iter().product(), columns])?;
         let mut rest = LoopKernel {
-            columns: kernel.n,
+            columns,
             body: Body::default(),
             outer,
         };
@@ -65,7 +65,7 @@ impl Lowering<'_> {
                 buffer: self.scratch(elements),
                 dtype: DType::F32,
                 offset: 0,
-                strides: row_strides(&rest.outer, kernel.n),
+                strides: row_strides(&rest.outer, columns),
                 column_stride: 1,
             };
             kernel.epilogue.stores.push(Store {
@@ -100,23 +100,29 @@ impl Lowering<'_> {
     ) -> Result<(), LowerError> {
         let shape = Tiling::choose(kernel);
         let mut memory = self.memory();
-        let wide = kernel.n.is_multiple_of(4);
-        // The left side is read element by element.
+        let wide = kernel.columns().is_multiple_of(4);
+        // The left side is read element by element, and so are columns of several axes.
         announce_loads(&mut memory, &kernel.left.program, false);
-        announce_loads(&mut memory, &kernel.right.program, wide);
+        announce_loads(
+            &mut memory,
+            &kernel.right.program,
+            wide && kernel.n.len() == 1,
+        );
         announce_epilogue(&mut memory, kernel, wide);
         let functions = Functions::default();
         let registers = Registers {
             kernel,
             shape,
+            chunk,
             left: Writer::new(&kernel.left.program, &memory, &functions, "l"),
             right: Writer::new(&kernel.right.program, &memory, &functions, "w"),
             epilogue: Epilogue::new(kernel, &memory, &functions),
         };
         let mut before = Code::default();
-        let batch = registers.before(&mut before);
+        let axes = registers.before(&mut before);
+        let batch = axes.batch.clone();
         let mut step = Code::default();
-        registers.step(&mut step, &batch);
+        registers.step(&mut step, &axes);
         let mut after = Code::default();
         registers.after(&mut after, &batch);
 
@@ -151,18 +157,71 @@ impl Lowering<'_> {
 /// Which part of k each batch contracts, where the first batch axis counts pieces of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
-    /// Elements of k before it was cut into pieces of `k` each.
+    /// Elements of k before it was cut.
     pub whole: usize,
+    /// Elements of a piece.
+    pub piece: usize,
 }
 
 /// Where the loop over k ends; the last piece may be shorter.
 pub(super) fn k_end(kernel: &ContractKernel, chunk: Option<Chunk>) -> String {
     match chunk {
-        Some(Chunk { whole }) if whole % kernel.k != 0 => {
-            format!("min({k}u, {whole}u - i0 * {k}u)", k = kernel.k)
+        Some(Chunk { whole, piece }) if whole % piece != 0 => {
+            format!("min({piece}u, {whole}u - i0 * {piece}u)")
         }
-        _ => format!("{}u", kernel.k),
+        Some(Chunk { piece, .. }) => format!("{piece}u"),
+        None => format!("{}u", kernel.depth()),
     }
+}
+
+/// Write the indices along the axes that one index stands for.
+pub(super) fn digits(code: &mut Code, sizes: &[usize], index: &str, letter: &str) -> Vec<String> {
+    match sizes {
+        [_] => vec![index.to_owned()],
+        _ => outer_indices(code, sizes, index, letter),
+    }
+}
+
+/// Write the indices along the axes of k. A single axis is cut into pieces by strides;
+/// several start with the piece.
+pub(super) fn k_digits(
+    code: &mut Code,
+    kernel: &ContractKernel,
+    chunk: Option<Chunk>,
+) -> Vec<String> {
+    match (chunk, kernel.k.len()) {
+        (Some(Chunk { piece, .. }), 2..) => {
+            code.line(format!("let whole_k = i0 * {piece}u + k;"));
+            digits(code, &kernel.k, "whole_k", "k")
+        }
+        _ => digits(code, &kernel.k, "k", "k"),
+    }
+}
+
+/// The point of a program whose last axis is its columns, of which it stands for one.
+pub(super) fn point_of_one(axes: &[&[String]], suffix: String) -> Point {
+    let mut outer = axes.concat();
+    let column = outer.pop().unwrap_or_default();
+    Point {
+        outer,
+        column: Column::One(column),
+        suffix,
+    }
+}
+
+/// The variables of four columns that consist of several axes: for each, its indices.
+pub(super) fn digits_of_four(code: &mut Code, sizes: &[usize], suffix: &str) -> Vec<Vec<String>> {
+    let lanes = ["x", "y", "z", "w"].iter();
+    lanes
+        .map(|lane| {
+            digits(
+                code,
+                sizes,
+                &format!("c{suffix}.{lane}"),
+                &format!("n{suffix}{lane}"),
+            )
+        })
+        .collect()
 }
 
 /// Announce what the epilogue of a contraction touches.
@@ -197,19 +256,20 @@ impl Tiling {
     /// in parallel.
     fn choose(kernel: &ContractKernel) -> Tiling {
         let batches: usize = kernel.batch.iter().product();
-        let products = batches * kernel.m * kernel.n * kernel.k;
+        let (m, n) = (kernel.rows(), kernel.columns());
+        let products = batches * m * n * kernel.depth();
         let (most_rows, most_vectors) = match products {
             0..=0x3_ffff => (4, 1),
             0x4_0000..=0x3ff_ffff => (8, 2),
             _ => (16, 4),
         };
-        let rows = most_rows.min(kernel.m.next_power_of_two());
-        let vectors = most_vectors.min(kernel.n.div_ceil(4).next_power_of_two());
-        let tiles_across = kernel.n.div_ceil(4 * vectors);
+        let rows = most_rows.min(m.next_power_of_two());
+        let vectors = most_vectors.min(n.div_ceil(4).next_power_of_two());
+        let tiles_across = n.div_ceil(4 * vectors);
         Tiling {
             rows,
             vectors,
-            tiles_down: kernel.m.div_ceil(rows),
+            tiles_down: m.div_ceil(rows),
             tiles_across,
             lanes_across: tiles_across.next_power_of_two().min(LANES),
         }
@@ -220,69 +280,82 @@ impl Tiling {
 struct Registers<'a> {
     kernel: &'a ContractKernel,
     shape: Tiling,
+    chunk: Option<Chunk>,
     left: Writer<'a>,
     right: Writer<'a>,
     epilogue: Epilogue<'a>,
 }
 
+/// Indices that the loop over k finds declared.
+struct Indices {
+    batch: Vec<String>,
+    /// Along the axes of each row.
+    rows: Vec<Vec<String>>,
+    /// Along the axes of each column, by vector and lane, where these are several.
+    columns: Vec<Vec<Vec<String>>>,
+}
+
 impl Registers<'_> {
-    /// Write what comes before the loop over k; returns the batch indices.
-    fn before(&self, code: &mut Code) -> Vec<String> {
+    /// Write what comes before the loop over k.
+    fn before(&self, code: &mut Code) -> Indices {
         let (rows, vectors) = (self.shape.rows, self.shape.vectors);
-        let batch = outer_indices(code, &self.kernel.batch, "batch", "i");
-        let left = self.left.cone([self.kernel.left.value], false);
+        let (m, n) = (self.kernel.rows(), self.kernel.columns());
+        let mut indices = Indices {
+            batch: outer_indices(code, &self.kernel.batch, "batch", "i"),
+            rows: Vec::new(),
+            columns: Vec::new(),
+        };
         for row in 0..rows {
             let index = format!("tile_row * {rows}u + {row}u");
-            let ragged = !self.kernel.m.is_multiple_of(rows);
-            code.line(match ragged {
-                true => format!("let m{row} = min({index}, {}u);", self.kernel.m - 1),
-                false => format!("let m{row} = {index};"),
+            code.line(match m.is_multiple_of(rows) {
+                false => format!("let m{row} = min({index}, {}u);", m - 1),
+                true => format!("let m{row} = {index};"),
             });
-            self.left
-                .row_values(code, &self.left_point(&batch, row), 0, &left);
+            let (sizes, letter) = (&self.kernel.m, format!("m{row}_"));
+            let row_digits = digits(code, sizes, &format!("m{row}"), &letter);
+            indices.rows.push(row_digits);
+            if self.kernel.k.len() == 1 {
+                self.left_rows(code, &self.left_point(&indices, row, &["k".to_owned()]));
+            }
         }
         for vector in 0..vectors {
             let index = format!("tile_column * {vectors}u + {vector}u");
-            column_group(code, self.kernel.n, &index, &vector.to_string(), vectors);
+            column_group(code, n, &index, &vector.to_string(), vectors);
+            if self.kernel.n.len() > 1 {
+                let lanes = digits_of_four(code, &self.kernel.n, &vector.to_string());
+                indices.columns.push(lanes);
+            }
         }
         for row in 0..rows {
             for vector in 0..vectors {
                 code.line(format!("var sum{row}_{vector} = vec4<f32>();"));
             }
         }
-        batch
+        indices
     }
 
-    fn left_point(&self, batch: &[String], row: usize) -> Point {
-        Point {
-            outer: [batch, &[format!("m{row}")]].concat(),
-            column: Column::One("k".to_owned()),
-            suffix: format!("_{row}"),
-        }
+    /// Write what the left side's values along k share.
+    fn left_rows(&self, code: &mut Code, point: &Point) {
+        let wanted = self.left.cone([self.kernel.left.value], false);
+        self.left.row_values(code, point, 0, &wanted);
+    }
+
+    fn left_point(&self, indices: &Indices, row: usize, k: &[String]) -> Point {
+        point_of_one(&[&indices.batch, &indices.rows[row], k], format!("_{row}"))
     }
 
     /// Write one step of k: a column of the left side times a row of the right.
-    fn step(&self, code: &mut Code, batch: &[String]) {
-        let right = self.right.cone([self.kernel.right.value], false);
-        let row = Point {
-            outer: [batch, &["k".to_owned()]].concat(),
-            column: Column::One(String::new()),
-            suffix: String::new(),
-        };
-        let mut vectors = Vec::new();
-        for vector in 0..self.shape.vectors {
-            let point = Point {
-                column: four(self.kernel.n, &vector.to_string()),
-                suffix: format!("_{vector}"),
-                ..row.clone()
-            };
-            self.right.row_values(code, &point, 0, &right);
-            self.right.full_values(code, &point, &right);
-            vectors.push(self.right.value(self.kernel.right.value, &point, 4));
-        }
+    fn step(&self, code: &mut Code, indices: &Indices) {
+        let k = k_digits(code, self.kernel, self.chunk);
+        let vectors: Vec<String> = (0..self.shape.vectors)
+            .map(|vector| self.right_vector(code, indices, &k, vector))
+            .collect();
         let left = self.left.cone([self.kernel.left.value], false);
         for row in 0..self.shape.rows {
-            let point = self.left_point(batch, row);
+            let point = self.left_point(indices, row, &k);
+            if self.kernel.k.len() > 1 {
+                self.left_rows(code, &point);
+            }
             self.left.full_values(code, &point, &left);
             let element = self.left.value(self.kernel.left.value, &point, 4);
             let element = match self.left.is_full(self.kernel.left.value) {
@@ -294,6 +367,33 @@ impl Registers<'_> {
                 code.line(format!("{sum} = fma({element}, {text}, {sum});"));
             }
         }
+    }
+
+    /// Write four columns of the right side; their text.
+    fn right_vector(
+        &self,
+        code: &mut Code,
+        indices: &Indices,
+        k: &[String],
+        vector: usize,
+    ) -> String {
+        let value = self.kernel.right.value;
+        if let Some(lanes) = indices.columns.get(vector) {
+            let name = format!("right{vector}");
+            let text = self
+                .right
+                .lanes(code, value, &[&indices.batch, k], lanes, &name);
+            return text;
+        }
+        let right = self.right.cone([value], false);
+        let point = Point {
+            outer: [&indices.batch, k].concat(),
+            column: four(self.kernel.columns(), &vector.to_string()),
+            suffix: format!("_{vector}"),
+        };
+        self.right.row_values(code, &point, 0, &right);
+        self.right.full_values(code, &point, &right);
+        self.right.value(value, &point, 4)
     }
 
     /// Write the epilogue of the whole tile.
@@ -345,12 +445,13 @@ impl<'a> Epilogue<'a> {
         let kernel = self.kernel;
         code.line(format!("let m = {row};"));
         code.line(format!("let g = {group};"));
-        let head = format!("if m < {}u && g < {}u", kernel.m, kernel.n.div_ceil(4));
+        let (rows, columns) = (kernel.rows(), kernel.columns());
+        let head = format!("if m < {rows}u && g < {}u", columns.div_ceil(4));
         code.block(head, |code| {
-            column_group(code, kernel.n, "g", "", 1);
+            column_group(code, columns, "g", "", 1);
             let point = Point {
                 outer: [batch, &["m".to_owned()]].concat(),
-                column: four(kernel.n, ""),
+                column: four(columns, ""),
                 suffix: String::new(),
             };
             let stores = &kernel.epilogue.stores;
@@ -414,7 +515,9 @@ fn simplify(kernel: &mut ContractKernel) {
         }
     }
     while let Some(axis) = kernel.batch.len().checked_sub(1) {
-        let m = kernel.m;
+        let &[m] = &kernel.m[..] else {
+            return;
+        };
         let shared =
             program_accesses(&mut kernel.right.program).all(|access| access.strides[axis] == 0);
         let fits = program_accesses(&mut kernel.left.program)
@@ -423,7 +526,7 @@ fn simplify(kernel: &mut ContractKernel) {
         if !shared || !fits || uses_index(kernel, axis) || uses_index(kernel, axis + 1) {
             return;
         }
-        kernel.m *= kernel.batch[axis];
+        kernel.m = vec![m * kernel.batch[axis]];
         remove_axis(kernel, axis);
     }
 }

@@ -19,6 +19,7 @@
 //! sign of zero survives, or that denormal numbers are not flushed to zero.
 
 mod arguments;
+mod attention;
 mod body;
 mod contract;
 mod fold;
@@ -159,6 +160,7 @@ pub fn lower(
         Action::Contract(kernel) => lowering.contract(kernel)?,
         Action::Gather(kernel) => lowering.gather(kernel)?,
         Action::ScatterAdd(kernel) => lowering.scatter_add(kernel)?,
+        Action::Attention(kernel) => lowering.attention(kernel)?,
     }
     Ok(lowering.result)
 }
@@ -296,14 +298,16 @@ fn check(kernel: &Kernel) -> Result<(), LowerError> {
     match &kernel.action {
         Action::Loop(kernel) => check_body(&kernel.body, &kernel.outer, kernel.columns),
         Action::Contract(kernel) => {
-            let with = |size: usize| [kernel.batch.as_slice(), &[size]].concat();
+            let (outer, columns) = kernel.left_domain();
             for access in kernel.left.program.loads() {
-                check_access(access, &with(kernel.m), kernel.k)?;
+                check_access(access, &outer, columns)?;
             }
+            let (outer, columns) = kernel.right_domain();
             for access in kernel.right.program.loads() {
-                check_access(access, &with(kernel.k), kernel.n)?;
+                check_access(access, &outer, columns)?;
             }
-            check_body(&kernel.epilogue, &with(kernel.m), kernel.n)
+            let (outer, columns) = kernel.result_domain();
+            check_body(&kernel.epilogue, &outer, columns)
         }
         Action::Gather(kernel) => {
             count(&[kernel.rows, kernel.width])?;
@@ -313,6 +317,7 @@ fn check(kernel: &Kernel) -> Result<(), LowerError> {
             count(&[kernel.rows, kernel.width])?;
             count(&[kernel.count, kernel.width]).map(|_| ())
         }
+        Action::Attention(kernel) => attention::check(kernel),
     }
 }
 

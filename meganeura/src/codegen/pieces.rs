@@ -18,14 +18,15 @@ impl Lowering<'_> {
             true => (tile_count(kernel), 64, 256),
             false => (group_count(kernel), 128, 512),
         };
-        let fewest = kernel.k.div_ceil(self.target.rounds - 1_000).max(1);
+        let depth = kernel.depth();
+        let fewest = depth.div_ceil(self.target.rounds - 1_000).max(1);
         if looks_at_k(kernel) {
             return match fewest {
                 1 => Ok(1),
-                _ => Err(LowerError::TooManyRounds(kernel.k)),
+                _ => Err(LowerError::TooManyRounds(depth)),
             };
         }
-        let wanted = (busy / tiles.max(1)).min(kernel.k / shortest);
+        let wanted = (busy / tiles.max(1)).min(depth / shortest);
         Ok(wanted.max(fewest))
     }
 
@@ -36,17 +37,17 @@ impl Lowering<'_> {
         mut kernel: ContractKernel,
         pieces: usize,
     ) -> Result<(), LowerError> {
-        let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
-        let elements = count(&[outer.iter().product(), kernel.n])?;
+        let (outer, columns) = kernel.result_domain();
+        let elements = count(&[outer.iter().product(), columns])?;
         let mut rest = LoopKernel {
-            columns: kernel.n,
+            columns,
             body: std::mem::take(&mut kernel.epilogue),
             outer: outer.clone(),
         };
         let plain = plain_store(&rest.body).map(|store| store.access.clone());
         let target = match &plain {
             Some(access) => access.clone(),
-            None => contiguous(self.scratch(elements), &outer, kernel.n),
+            None => contiguous(self.scratch(elements), &outer, columns),
         };
         match pieces {
             1 => {
@@ -73,22 +74,26 @@ impl Lowering<'_> {
         pieces: usize,
         target: &Access,
     ) -> Result<(), LowerError> {
-        let whole = kernel.k;
-        let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
-        kernel.k = whole.div_ceil(pieces);
-        let pieces = whole.div_ceil(kernel.k);
+        let whole = kernel.depth();
+        let (outer, columns) = kernel.result_domain();
+        let piece = whole.div_ceil(pieces);
+        let pieces = whole.div_ceil(piece);
         let all = [&[pieces], outer.as_slice()].concat();
-        let partial = self.scratch(count(&[all.iter().product(), kernel.n])?);
-        let partial = contiguous(partial, &all, kernel.n);
-        cut(&mut kernel, pieces);
+        let partial = self.scratch(count(&[all.iter().product(), columns])?);
+        let partial = contiguous(partial, &all, columns);
+        cut(&mut kernel, pieces, piece);
         kernel.epilogue = store_product(partial.clone());
-        self.product(&kernel, Some(Chunk { whole }))?;
-        self.fold(add_pieces(partial, target, &all, kernel.n))
+        self.product(&kernel, Some(Chunk { whole, piece }))?;
+        self.fold(add_pieces(partial, target, &all, columns))
     }
 }
 
-/// Whether a side computes with the index of k itself, which pieces would change.
+/// Whether a side computes with the index of k itself, which pieces would change. The indices
+/// of several axes are those of the whole.
 fn looks_at_k(kernel: &ContractKernel) -> bool {
+    if kernel.k.len() > 1 {
+        return false;
+    }
     let at_k = Instruction::OuterIndex(kernel.batch.len());
     kernel
         .left
@@ -127,14 +132,23 @@ fn store_product(access: Access) -> Body {
     epilogue
 }
 
-/// Give a kernel a first batch axis of pieces of k.
-fn cut(kernel: &mut ContractKernel, pieces: usize) {
+/// Give a kernel a first batch axis of pieces of k. Where k has several axes, these stay, and
+/// what is written out adds the piece's beginning.
+fn cut(kernel: &mut ContractKernel, pieces: usize, piece: usize) {
+    let single = kernel.k.len() == 1;
+    let (batch, m) = (kernel.batch.len(), kernel.m.len());
+    let step = |access: &Access, axis: usize| {
+        let stride = access.strides.get(axis).unwrap_or(&access.column_stride);
+        if single { stride * piece } else { 0 }
+    };
     for access in program_accesses(&mut kernel.left.program) {
-        access.strides.insert(0, access.column_stride * kernel.k);
+        access.strides.insert(0, step(access, batch + m));
     }
     for access in program_accesses(&mut kernel.right.program) {
-        let of_k = access.strides.last().copied().unwrap_or(0);
-        access.strides.insert(0, of_k * kernel.k);
+        access.strides.insert(0, step(access, batch));
+    }
+    if single {
+        kernel.k = vec![piece];
     }
     for program in [&mut kernel.left.program, &mut kernel.right.program] {
         for instruction in &mut program.instructions {

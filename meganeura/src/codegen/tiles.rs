@@ -1,7 +1,9 @@
 //! Matrix products for GPUs: strips of both sides in workgroup memory.
 
 use super::body::{Code, Column, Point, Writer, announce_loads};
-use super::contract::{Chunk, Epilogue, announce_epilogue, column_group, four, k_end};
+use super::contract::{
+    Chunk, Epilogue, announce_epilogue, column_group, digits, digits_of_four, four, k_digits, k_end,
+};
 use super::loops::outer_indices;
 use super::memory::is_vector;
 use super::scalar::Functions;
@@ -33,20 +35,22 @@ impl Tiling {
             rows_each: 8,
             vectors_each: 2,
         };
-        if large.count(kernel) >= 64 && kernel.m >= 128 && kernel.n >= 128 {
+        let (m, n) = (kernel.rows(), kernel.columns());
+        if large.count(kernel) >= 64 && m >= 128 && n >= 128 {
             return large;
         }
         let side = |size: usize| if size > 32 { 64 } else { 32 };
         Tiling {
-            rows: side(kernel.m),
-            columns: side(kernel.n),
+            rows: side(m),
+            columns: side(n),
             rows_each: 4,
             vectors_each: 1,
         }
     }
 
     fn count(self, kernel: &ContractKernel) -> usize {
-        let groups = kernel.n.div_ceil(self.columns) * kernel.m.div_ceil(self.rows);
+        let down = kernel.rows().div_ceil(self.rows);
+        let groups = kernel.columns().div_ceil(self.columns) * down;
         kernel.batch.iter().product::<usize>() * groups
     }
 
@@ -71,18 +75,25 @@ impl Lowering<'_> {
         chunk: Option<Chunk>,
     ) -> Result<(), LowerError> {
         let tiling = Tiling::choose(kernel);
-        let whole_k = chunk.map_or(kernel.k, |chunk| chunk.whole);
-        let divides = kernel.k.is_multiple_of(4) && whole_k.is_multiple_of(4);
-        let left_wide = divides && kernel.left.program.loads().any(is_vector);
-        let wide = kernel.n.is_multiple_of(4);
+        let depth = kernel.depth();
+        let whole_k = chunk.map_or(depth, |chunk| chunk.whole);
+        let divides = depth.is_multiple_of(4) && whole_k.is_multiple_of(4);
+        let single = kernel.k.len() == 1;
+        let left_wide = divides && single && kernel.left.program.loads().any(is_vector);
+        let wide = kernel.columns().is_multiple_of(4);
         let mut memory = self.memory();
         announce_loads(&mut memory, &kernel.left.program, left_wide);
-        announce_loads(&mut memory, &kernel.right.program, wide);
+        announce_loads(
+            &mut memory,
+            &kernel.right.program,
+            wide && kernel.n.len() == 1,
+        );
         announce_epilogue(&mut memory, kernel, wide);
         let functions = Functions::default();
         let tiles = Tiles {
             kernel,
             tiling,
+            chunk,
             left_wide,
             left: Writer::new(&kernel.left.program, &memory, &functions, "l"),
             right: Writer::new(&kernel.right.program, &memory, &functions, "w"),
@@ -100,7 +111,7 @@ impl Lowering<'_> {
         tiles.after(&mut after, &batch);
 
         let works = tiling.count(kernel);
-        let groups_across = kernel.n.div_ceil(tiling.columns);
+        let groups_across = kernel.columns().div_ceil(tiling.columns);
         let number = |value: usize| format!("{value}u");
         let source = fill(
             CONTRACT_TILES,
@@ -114,7 +125,7 @@ impl Lowering<'_> {
                 ("works", &number(works)),
                 (
                     "groups_per_batch",
-                    &number(groups_across * kernel.m.div_ceil(tiling.rows)),
+                    &number(groups_across * kernel.rows().div_ceil(tiling.rows)),
                 ),
                 ("groups_across", &number(groups_across)),
                 ("tile_rows", &number(tiling.rows)),
@@ -137,6 +148,7 @@ impl Lowering<'_> {
 struct Tiles<'a> {
     kernel: &'a ContractKernel,
     tiling: Tiling,
+    chunk: Option<Chunk>,
     /// Whether the left side is loaded in vectors along k.
     left_wide: bool,
     left: Writer<'a>,
@@ -189,7 +201,7 @@ impl Tiles<'_> {
                     each: "c".to_owned(),
                     end: None,
                 };
-                let value = self.left_value(code, batch, row, column);
+                let value = self.left_value(code, batch, row, &[], column);
                 code.line(format!("left{row} = {value};"));
             }
         });
@@ -208,25 +220,37 @@ impl Tiles<'_> {
         code.line("let k = start + at_k;");
         code.line("var vector = vec4<f32>();");
         code.block("if k < k_end", |code| {
+            let mut k = k_digits(code, self.kernel, self.chunk);
+            let column = Column::One(k.pop().unwrap_or_default());
             let values: Vec<String> = (0..4)
-                .map(|row| self.left_value(code, batch, row, Column::One("k".to_owned())))
+                .map(|row| self.left_value(code, batch, row, &k, column.clone()))
                 .collect();
             code.line(format!("vector = vec4<f32>({});", values.join(", ")));
         });
         code.line(format!("left_strip[at_k * {groups}u + at_row] = vector;"));
     }
 
-    /// Write the left side's value in one of four rows.
-    fn left_value(&self, code: &mut Code, batch: &[String], row: usize, column: Column) -> String {
+    /// Write the left side's value in one of four rows, at some outer axes of k.
+    fn left_value(
+        &self,
+        code: &mut Code,
+        batch: &[String],
+        row: usize,
+        k: &[String],
+        column: Column,
+    ) -> String {
         let lanes = column.lanes();
         let index = format!("tile_row + at_row * 4u + {row}u");
-        let last = self.kernel.m - 1;
-        code.line(match self.kernel.m.is_multiple_of(self.tiling.rows) {
+        let rows = self.kernel.rows();
+        let last = rows - 1;
+        code.line(match rows.is_multiple_of(self.tiling.rows) {
             true => format!("let m{row} = {index};"),
             false => format!("let m{row} = min({index}, {last}u);"),
         });
+        let (name, letter) = (format!("m{row}"), format!("m{row}_"));
+        let own = digits(code, &self.kernel.m, &name, &letter);
         let point = Point {
-            outer: [batch, &[format!("m{row}")]].concat(),
+            outer: [batch, &own, k].concat(),
             column,
             suffix: format!("_{row}"),
         };
@@ -247,13 +271,20 @@ impl Tiles<'_> {
             code.line("var vector = vec4<f32>();");
             code.block("if k < k_end", |code| {
                 let index = "tile_column / 4u + at_column";
-                column_group(code, self.kernel.n, index, "", groups);
+                column_group(code, self.kernel.columns(), index, "", groups);
+                let k = k_digits(code, self.kernel, self.chunk);
+                let value = self.kernel.right.value;
+                if self.kernel.n.len() > 1 {
+                    let lanes = digits_of_four(code, &self.kernel.n, "");
+                    let four = self.right.lanes(code, value, &[batch, &k], &lanes, "four");
+                    code.line(format!("vector = {four};"));
+                    return;
+                }
                 let point = Point {
-                    outer: [batch, &["k".to_owned()]].concat(),
-                    column: four(self.kernel.n, ""),
+                    outer: [batch, &k].concat(),
+                    column: four(self.kernel.columns(), ""),
                     suffix: String::new(),
                 };
-                let value = self.kernel.right.value;
                 let wanted = self.right.cone([value], false);
                 self.right.row_values(code, &point, 0, &wanted);
                 self.right.full_values(code, &point, &wanted);

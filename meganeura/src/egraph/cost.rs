@@ -431,9 +431,10 @@ impl CostModel {
                 )
             }
             Lowering::Assemble => (Role::Memory, self.memory(2.0 * elements)),
-            Lowering::Gather | Lowering::ScatterAdd | Lowering::Expand(_) => {
-                (Role::Memory, self.memory(elements + reduced))
-            }
+            Lowering::Gather
+            | Lowering::ScatterAdd
+            | Lowering::Attention(_)
+            | Lowering::Expand(_) => (Role::Memory, self.memory(elements + reduced)),
         };
         Work {
             role,

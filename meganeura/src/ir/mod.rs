@@ -5,6 +5,7 @@
 //! cheap handle into a graph.
 
 mod array;
+mod attention;
 mod convolution;
 mod dtype;
 mod graph;
@@ -18,6 +19,7 @@ mod text;
 mod treatment;
 
 pub use array::Array;
+pub use attention::{Attention, AttentionPart, Sight};
 pub use convolution::{Convolution, Pool};
 pub use dtype::DType;
 pub use graph::{

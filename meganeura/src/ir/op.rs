@@ -2,8 +2,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::{
-    Array, Assembly, Combine, Convolution, DType, Layout, Pool, ScalarOp, Shape, Steps, Tensor,
-    Window,
+    Array, Assembly, AttentionPart, Combine, Convolution, DType, Layout, Pool, ScalarOp, Shape,
+    Sight, Steps, Tensor, Window,
 };
 
 /// A float that compares and hashes by its bits, for use in attributes.
@@ -58,6 +58,8 @@ pub enum Attributes {
     Convolution(Convolution),
     /// How a pool's window moves, and whether padding counts in its mean.
     Pool(Pool, bool),
+    /// How queries see keys.
+    Sight(Sight),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }
@@ -173,6 +175,8 @@ pub enum Lowering {
     Gather,
     /// Rows added into a table at indices.
     ScatterAdd,
+    /// Attention, or a part of its gradient, without the matrix of all scores in memory.
+    Attention(AttentionPart),
     /// A composition of other ops.
     Expand(for<'g> fn(&Attributes, &[Tensor<'g>]) -> Tensor<'g>),
 }

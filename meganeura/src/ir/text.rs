@@ -22,6 +22,16 @@ impl fmt::Display for Attributes {
             Attributes::Convolution(convolution) => write!(f, "{convolution}"),
             Attributes::Pool(pool, true) => write!(f, "{pool}, padding counts"),
             Attributes::Pool(pool, false) => write!(f, "{pool}"),
+            Attributes::Sight(sight) => {
+                write!(f, "scale {}", sight.scale.value())?;
+                if sight.causal {
+                    f.write_str(", causal")?;
+                }
+                match sight.window {
+                    Some(window) => write!(f, ", window {window}"),
+                    None => Ok(()),
+                }
+            }
             Attributes::Named(name, ..) => write!(f, "{name}"),
         }
     }

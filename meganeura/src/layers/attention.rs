@@ -1,7 +1,7 @@
 //! Attention of a sequence to itself.
 
 use super::{Biases, Linear};
-use crate::ir::{DType, Graph, Tensor};
+use crate::ir::{Attention, DType, Graph, Tensor};
 use crate::layer;
 use crate::model::Layer;
 use crate::walk::{Message, Shapes};
@@ -37,7 +37,7 @@ impl Rope {
         Rope::Halves { base }
     }
 
-    /// Rotates `[.., time, head]`.
+    /// Rotates `[.., time, heads, width]`.
     fn rotate<'g>(self, x: Tensor<'g>) -> Tensor<'g> {
         let (base, interleaved) = match self {
             Rope::None => return x,
@@ -46,24 +46,25 @@ impl Rope {
         };
         let graph = x.graph();
         let shape = x.shape();
-        let [outer @ .., time, head] = shape.dims() else {
+        let [outer @ .., time, heads, width] = shape.dims() else {
             return x;
         };
-        let (time, half) = (*time, head / 2);
+        let (time, half) = (*time, width / 2);
         // The pair that each number is in, and the other number of that pair, one of both negated.
         let (pair, other) = if interleaved {
-            let pairs = [outer, &[time, half, 2]].concat();
+            let pairs = [outer, &[time, *heads, half, 2]].concat();
             (
                 graph.index([time, half, 2], 1),
                 x.reshape(pairs).matmul(turn(graph)),
             )
         } else {
-            let pairs = [outer, &[time, 2, half]].concat();
+            let pairs = [outer, &[time, *heads, 2, half]].concat();
             let turned = x.reshape(pairs).swap_last().matmul(turn(graph)).swap_last();
             (graph.index([time, 2, half], 2), turned)
         };
-        let pair = pair.cast(DType::F32).reshape([time, *head]);
-        let position = graph.index([time, *head], 0).cast(DType::F32);
+        let along = [time, 1, *width];
+        let pair = pair.cast(DType::F32).reshape(along);
+        let position = graph.index(along, 0).cast(DType::F32);
         let angle = position * (pair * (-base.ln() / half as f64)).exp();
         x * angle.cos() + other.reshape(shape.clone()) * angle.sin()
     }
@@ -92,6 +93,9 @@ pub struct SelfAttention {
     pub rope: Rope,
     /// Which projections have a bias.
     pub bias: Biases,
+    /// Whether all scores are computed at once and kept, in memory that grows with the square
+    /// of time, instead of in tiles. The values are the same.
+    pub score_matrix: bool,
 }
 
 impl SelfAttention {
@@ -103,14 +107,35 @@ impl SelfAttention {
         }
     }
 
-    /// `[batch, time, count · head]` to `[batch, keys, group, time, head]`.
-    fn split<'g>(&self, x: Tensor<'g>, head: usize, groups: usize) -> Tensor<'g> {
-        let shape = x.shape();
-        let [batch, time, _] = *shape.dims() else {
-            return x;
+    /// Attention of `[batch, time, heads, width]` by primitives, with a matrix of all scores.
+    fn with_score_matrix<'g>(
+        &self,
+        query: Tensor<'g>,
+        key: Tensor<'g>,
+        value: Tensor<'g>,
+    ) -> Tensor<'g> {
+        let (graph, shape) = (query.graph(), query.shape());
+        let [batch, time, heads, width] = *shape.dims() else {
+            return query;
         };
-        let split = x.reshape([batch, time, self.key_heads(), groups, head]);
-        split.transpose(&[0, 2, 3, 1, 4])
+        let (keys, groups) = (self.key_heads(), heads / self.key_heads().max(1));
+        // Keys and values serve all query heads of their group.
+        let split = |x: Tensor<'g>, groups: usize| {
+            let split = x.reshape([batch, time, keys, groups, width]);
+            split.transpose(&[0, 2, 3, 1, 4])
+        };
+        let grouped = [batch, keys, groups, time, width];
+        let query = split(query, groups);
+        let [key, value] = [key, value].map(|x| split(x, 1).broadcast(grouped));
+        let mut scores = query.matmul(key.swap_last()) * (1.0 / (width.max(1) as f64).sqrt());
+        if self.causal {
+            let along = |axis| graph.index([time, time], axis);
+            let seen = along(1).less_equal(along(0)).broadcast(scores.shape());
+            // Low enough that nothing is left of it after the softmax, and finite.
+            scores = seen.select(scores, graph.constant(-1e30).broadcast(scores.shape()));
+        }
+        let mixed = scores.softmax().matmul(value);
+        mixed.transpose(&[0, 3, 1, 2, 4]).reshape(shape)
     }
 }
 
@@ -123,6 +148,7 @@ impl Layer for SelfAttention {
         causal: false,
         rope: Rope::None,
         bias: Biases::None,
+        score_matrix: false,
     };
     const REQUIRED: &'static [&'static str] = &["heads"];
 
@@ -164,33 +190,26 @@ impl Layer for SelfAttention {
             return graph.fail(format!("takes [batch, time, width], but is given {shape}"));
         };
         let (head, keys) = (width / self.heads.max(1), self.key_heads());
-        let groups = self.heads / keys.max(1);
-        let project = |name, out| {
+        let project = |name, heads: usize| {
+            let out = heads * head;
             let bias = self.bias.of(name);
             let linear = Linear { out, bias };
-            graph.scoped(name, || linear.apply(x))
+            let projected = graph.scoped(name, || linear.apply(x));
+            projected.reshape([batch, time, heads, head])
         };
-        let query = self
-            .rope
-            .rotate(self.split(project("query", width), head, groups));
-        let key = self
-            .rope
-            .rotate(self.split(project("key", keys * head), head, 1));
-        let value = self.split(project("value", keys * head), head, 1);
-        // Keys and values serve all query heads of their group.
-        let grouped = [batch, keys, groups, time, head];
-        let (key, value) = (key.broadcast(grouped), value.broadcast(grouped));
-        let mut scores = query.matmul(key.swap_last()) * (1.0 / (head.max(1) as f64).sqrt());
-        if self.causal {
-            let along = |axis| graph.index([time, time], axis);
-            let seen = along(1).less_equal(along(0)).broadcast(scores.shape());
-            // Low enough that nothing is left of it after the softmax, and finite.
-            scores = seen.select(scores, graph.constant(-1e30).broadcast(scores.shape()));
-        }
-        let mixed = scores.softmax().matmul(value);
-        let mixed = mixed
-            .transpose(&[0, 3, 1, 2, 4])
-            .reshape([batch, time, width]);
+        let query = self.rope.rotate(project("query", self.heads));
+        let key = self.rope.rotate(project("key", keys));
+        let value = project("value", keys);
+        let mixed = if self.score_matrix {
+            self.with_score_matrix(query, key, value)
+        } else {
+            let how = Attention {
+                causal: self.causal,
+                ..Attention::default()
+            };
+            query.attention_in_time(key, value, &how, None)
+        };
+        let mixed = mixed.reshape([batch, time, width]);
         let out = Linear {
             out: width,
             bias: self.bias.of("out"),

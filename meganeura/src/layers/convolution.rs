@@ -17,17 +17,17 @@ struct Moving {
 
 impl Moving {
     /// `[n, c, spatial..]` with the sizes that a window leaves of the spatial axes.
-    const fn over(self, x: Dims, axes: usize) -> Result<Dims, Message> {
+    const fn over(self, x: Dims, axes: usize) -> Shapes {
         if self.size == 0 || self.stride == 0 || self.dilation == 0 {
             let message = "needs a window, a stride and a dilation of at least 1";
-            return Err(Message::new(message));
+            return Shapes::fail(Message::new(message));
         }
         if x.rank_differs(axes + 2) {
             let message = match axes {
                 1 => Message::new("takes [n, c, length] but is given "),
                 _ => Message::new("takes [n, c, height, width] but is given "),
             };
-            return Err(message.dims(&x));
+            return Shapes::fail(message.dims(&x));
         }
         let extent = (self.size - 1) * self.dilation + 1;
         let (mut result, mut axis) = (x, 2);
@@ -41,12 +41,12 @@ impl Moving {
                     .number(axis)
                     .text(" of ");
                 let message = message.dims(&x).text(" padded to ");
-                return Err(message.dim(padded));
+                return Shapes::fail(message.dim(padded));
             }
             result = result.with(axis, self.count(rest));
             axis += 1;
         }
-        Ok(result)
+        Shapes::one(result)
     }
 
     /// How many windows there are when the last may start at `rest`.
@@ -211,14 +211,16 @@ impl General {
             return wrong;
         }
         let x = x.first();
-        let sizes = match self.moving.over(x, axes) {
-            Ok(sizes) => sizes,
-            Err(problem) => return Shapes::fail(problem),
-        };
+        let sizes = self.moving.over(x, axes);
+        if sizes.failed() {
+            return sizes;
+        }
         let fits = match x.dim(1).value() {
             _ if self.groups == 0 => false,
-            Some(channels) => channels % self.groups == 0 && self.out % self.groups == 0,
-            None => self.out % self.groups == 0,
+            Some(channels) => {
+                channels.is_multiple_of(self.groups) && self.out.is_multiple_of(self.groups)
+            }
+            None => self.out.is_multiple_of(self.groups),
         };
         if !fits {
             let message = Message::new("cannot split ")
@@ -227,7 +229,7 @@ impl General {
             let message = message.number(self.out).text(" outputs into ");
             return Shapes::fail(message.count(self.groups, "group"));
         }
-        Shapes::one(sizes.with(1, Dim::of(self.out)))
+        Shapes::one(sizes.first().with(1, Dim::of(self.out)))
     }
 
     fn apply(self, x: Tensor<'_>, axes: usize) -> Tensor<'_> {
@@ -384,10 +386,7 @@ impl Moving {
             let message = Message::new("pads more than half of its window of ");
             return Shapes::fail(message.number(self.size));
         }
-        match self.over(x.first(), 2) {
-            Ok(sizes) => Shapes::one(sizes),
-            Err(problem) => Shapes::fail(problem),
-        }
+        self.over(x.first(), 2)
     }
 
     fn pool(self) -> Pool {

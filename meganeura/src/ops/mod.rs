@@ -6,6 +6,7 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod compare;
 mod contraction;
 mod convolution;
@@ -45,6 +46,7 @@ pub fn all() -> Vec<&'static OpDef> {
         index::OPS,
         activation::OPS,
         normalization::OPS,
+        attention::OPS,
         loss::OPS,
     ]
     .concat()

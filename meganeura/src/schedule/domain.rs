@@ -35,6 +35,11 @@ impl Domain {
         }
     }
 
+    /// A domain over some axes, of which the last is the columns.
+    pub fn over(axes: &[usize]) -> Domain {
+        Domain::of(&Shape::from(axes))
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.outer.iter().product()

@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::attention::{AttentionKernel, AttentionPass};
+use super::axes::merge_axes;
 use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
 use super::kernel::{
@@ -10,7 +12,8 @@ use super::kernel::{
 };
 use super::reference::Reference;
 use crate::ir::{
-    Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape, TensorType,
+    AttentionPart, Attributes, Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp,
+    Shape, TensorType,
 };
 
 /// What emission needs to know of the rest of the schedule.
@@ -76,6 +79,7 @@ impl<'a> Emitter<'a> {
             Kind::Contract => vec![Action::Contract(self.contract_kernel(group))],
             Kind::Indexed => vec![self.indexed_kernel(members[0])],
             Kind::Assemble => self.assemble_kernels(members[0]),
+            Kind::Attention => vec![Action::Attention(self.attention_kernel(members))],
         };
         let kernel = |action| Kernel {
             name: self.name(members),
@@ -157,29 +161,27 @@ impl<'a> Emitter<'a> {
         for &id in members.iter().filter(|&&id| id != root) {
             self.member(&mut building, id);
         }
-        let (m, batch) = domain
-            .outer
-            .split_last()
-            .expect("a contraction has at least two axes");
-        let [left, right] = [0, 1].map(|side| self.side(root, side));
-        let k = left.layout.dims[left.layout.dims.len() - 1];
-        ContractKernel {
-            batch: batch.to_vec(),
-            m: *m,
-            n: domain.columns,
-            k,
-            left: self.contract_operand(left),
-            right: self.contract_operand(right),
+        let axes = self.fusion.contract_axes(root);
+        let [left, right] = [(0, axes.left()), (1, axes.right())]
+            .map(|(side, domain)| self.contract_operand(self.side(root, side), domain));
+        let mut kernel = ContractKernel {
+            batch: axes.batch,
+            m: axes.m,
+            n: axes.n,
+            k: axes.k,
+            left,
+            right,
             epilogue: building.body,
-        }
+        };
+        merge_axes(&mut kernel);
+        kernel
     }
 
     fn side(&self, root: NodeId, side: usize) -> &'a Reference {
         &self.fusion.references.of[self.node(root).inputs[side].index()]
     }
 
-    fn contract_operand(&self, reference: &Reference) -> Operand {
-        let domain = Domain::of(&Shape::from(&reference.layout.dims[..]));
+    fn contract_operand(&self, reference: &Reference, domain: Domain) -> Operand {
         let mut building = Building::new(None, domain);
         let value = self.operand(&mut building, reference, Place::Full);
         Operand {
@@ -267,6 +269,92 @@ impl<'a> Emitter<'a> {
             columns: domain.columns,
             body: building.body,
         }))
+    }
+
+    /// The members are parts of one attention.
+    fn attention_kernel(&self, members: &[NodeId]) -> AttentionKernel {
+        let parts: FxHashMap<_, _> = members
+            .iter()
+            .filter_map(|&id| match self.node(id).op.def.lowering {
+                Lowering::Attention(part) => Some((part, id)),
+                _ => None,
+            })
+            .collect();
+        let result = |part| Some(*self.stores_of.get(parts.get(&part)?)?.first()?);
+        let with = |id: &&NodeId| self.node(**id).inputs.len();
+        let largest = *members
+            .iter()
+            .max_by_key(with)
+            .expect("a part in its group");
+        let node = self.node(largest);
+        let Attributes::Sight(sight) = node.op.attributes else {
+            unreachable!("its shape rule asks for it");
+        };
+        let access = |operand: usize| self.whole_access(node.inputs[operand]);
+        let dims = |operand: usize| self.node(node.inputs[operand]).ty.shape.dims();
+        let [batch @ .., queries, heads, width] = dims(0) else {
+            unreachable!("its shape rule asks for three axes");
+        };
+        let key = &dims(1)[batch.len()..];
+        let backward = parts.keys().any(|part| part.is_gradient());
+        let has_values = backward || parts.contains_key(&AttentionPart::Output);
+        let before_mask = if backward {
+            6
+        } else {
+            2 + usize::from(has_values)
+        };
+        let pass = match backward {
+            false => AttentionPass::Forward {
+                output: result(AttentionPart::Output),
+                normalizer: result(AttentionPart::Normalizer),
+            },
+            true => AttentionPass::Backward {
+                upstream: access(3),
+                normalizer: access(4),
+                sums: access(5),
+                query: result(AttentionPart::QueryGradient),
+                key: result(AttentionPart::KeyGradient),
+                value: result(AttentionPart::ValueGradient),
+            },
+        };
+        AttentionKernel {
+            batch: batch.to_vec(),
+            queries: *queries,
+            keys: key[0],
+            heads: *heads,
+            group: heads / key[1].max(1),
+            width: *width,
+            value_width: if has_values {
+                dims(2)[batch.len() + 2]
+            } else {
+                0
+            },
+            scale: sight.scale.value() as f32,
+            causal: sight.causal,
+            window: sight.window,
+            query: access(0),
+            key: access(1),
+            value: has_values.then(|| access(2)),
+            mask: sight.mask.map(|_| access(before_mask)),
+            pass,
+        }
+    }
+
+    /// A value in memory, over all axes but the last and columns.
+    fn whole_access(&self, id: NodeId) -> Access {
+        let reference = &self.fusion.references.of[id.index()];
+        let node = self.node(id);
+        let domain = Domain::of(&node.ty.shape);
+        let (strides, column_stride) = domain
+            .strides(&reference.layout, Place::Full)
+            .expect("a layout fits its own shape");
+        Access {
+            buffer: self.buffer_of[&reference.base],
+            dtype: node.ty.dtype,
+            offset: reference.layout.offset,
+            strides,
+            column_stride,
+        }
     }
 
     /// Compute one member and store it where it is wanted.
@@ -382,12 +470,9 @@ impl<'a> Emitter<'a> {
             .inputs
             .iter()
             .map(|input| {
-                let Reference { base, layout } = &self.fusion.references.of[input.index()];
-                let mut scalar = Reference {
-                    base: *base,
-                    layout: Layout::contiguous(&Shape::scalar()),
-                };
-                scalar.layout.offset = layout.offset;
+                let seen = &self.fusion.references.of[input.index()];
+                let mut scalar = Reference::plain(seen.base, Layout::contiguous(&Shape::scalar()));
+                scalar.layout.offset = seen.layout.offset;
                 self.operand(building, &scalar, Place::Row)
             })
             .collect();

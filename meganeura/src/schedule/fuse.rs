@@ -4,9 +4,10 @@
 //! is at hand there, else it starts a kernel of its own. Kernels over one domain that read
 //! the same memory are merged afterwards.
 
+use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
-use crate::ir::{Graph, Layout, Lowering, Node, NodeId, Shape};
+use crate::ir::{AttentionPart, Graph, Layout, Lowering, Node, NodeId, Shape};
 
 /// What a group of nodes becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Kind {
     Indexed,
     /// Pieces put into one buffer, alone.
     Assemble,
+    /// Attention, its parts that share operands together.
+    Attention,
 }
 
 impl Kind {
@@ -203,18 +206,46 @@ impl<'a> Fusion<'a> {
                     false => self.join_or_start(id, shape, &[Role::OVER_ROWS, Role::OF_ROW_VALUES]),
                 }
             }
-            Lowering::Contract => self.start(id, Kind::Contract, &node.ty.shape, Role::FULL),
-            Lowering::Gather | Lowering::ScatterAdd => {
-                self.start(id, Kind::Indexed, &node.ty.shape, Role::OVER_ROWS);
+            Lowering::Contract => {
+                let domain = self.contract_axes(id).result();
+                self.start(id, Kind::Contract, domain, Role::FULL);
             }
-            Lowering::Assemble => self.start(id, Kind::Assemble, &node.ty.shape, Role::OVER_ROWS),
+            Lowering::Gather | Lowering::ScatterAdd => {
+                let domain = Domain::of(&node.ty.shape);
+                self.start(id, Kind::Indexed, domain, Role::OVER_ROWS);
+            }
+            Lowering::Assemble => {
+                let domain = Domain::of(&node.ty.shape);
+                self.start(id, Kind::Assemble, domain, Role::OVER_ROWS);
+            }
+            Lowering::Attention(part) => match self.attention_of(id, part) {
+                Some(group) => self.add(id, group, Role::OVER_ROWS),
+                None => {
+                    let domain = Domain::of(&node.ty.shape);
+                    self.start(id, Kind::Attention, domain, Role::OVER_ROWS);
+                }
+            },
             Lowering::Expand(_) => unreachable!("graphs are expanded before they are scheduled"),
         }
     }
 
-    fn start(&mut self, id: NodeId, kind: Kind, shape: &Shape, role: Role) {
+    /// How the axes of a contraction are cut.
+    pub fn contract_axes(&self, id: NodeId) -> ContractAxes {
+        let operands = self.operands(id);
+        ContractAxes::of(operands[0], operands[1]).expect("operands that do not nest are copied")
+    }
+
+    /// What the program of the operand of a contraction runs over that `base` is.
+    fn side_domain(&self, id: NodeId, base: NodeId) -> Domain {
+        let axes = self.contract_axes(id);
+        match self.operands(id)[0].base == base {
+            true => axes.left(),
+            false => axes.right(),
+        }
+    }
+
+    fn start(&mut self, id: NodeId, kind: Kind, domain: Domain, role: Role) {
         let group = self.groups.len();
-        let domain = Domain::of(shape);
         self.groups.push(Group {
             kind,
             domain,
@@ -253,12 +284,19 @@ impl<'a> Fusion<'a> {
         let shape = &self.node(base).ty.shape;
         if matches!(lowering, Lowering::Contract | Lowering::Assemble) {
             let whole = reference.layout.is_contiguous() && reference.layout.dims == shape.dims();
-            if whole && self.fits_as_prologue(base, &Domain::of(shape), Place::Full) {
+            let domain = match lowering {
+                Lowering::Contract => self.side_domain(reader, base),
+                _ => Domain::of(shape),
+            };
+            if whole && self.fits_as_prologue(base, &domain, Place::Full) {
                 self.become_prologue(base);
             } else {
                 self.place(base);
             }
-        } else if matches!(lowering, Lowering::Gather | Lowering::ScatterAdd) {
+        } else if matches!(
+            lowering,
+            Lowering::Gather | Lowering::ScatterAdd | Lowering::Attention(_)
+        ) {
             self.place(base);
         } else {
             match self.following(reference, group, &self.groups[group].domain, reads) {
@@ -319,6 +357,35 @@ impl<'a> Fusion<'a> {
         }
     }
 
+    /// The kernel that computes another part of the same attention.
+    fn attention_of(&self, id: NodeId, part: AttentionPart) -> Option<usize> {
+        let of = |id: NodeId| self.attention_operands(id);
+        (0..self.groups.len()).find(|&group| {
+            self.groups[group].kind == Kind::Attention
+                && self.groups[group].members.iter().any(|&member| {
+                    let Lowering::Attention(other) = self.node(member).op.def.lowering else {
+                        return false;
+                    };
+                    other.is_gradient() == part.is_gradient()
+                        && self.node(member).op.attributes == self.node(id).op.attributes
+                        && of(member) == of(id)
+                })
+                && !self.would_cycle(id, group)
+        })
+    }
+
+    /// The operands that the parts of one attention share, as they lie in memory.
+    fn attention_operands(&self, id: NodeId) -> Vec<(NodeId, &'a Layout)> {
+        let Lowering::Attention(part) = self.node(id).op.def.lowering else {
+            return Vec::new();
+        };
+        let operands = self.operands(id).into_iter().enumerate();
+        operands
+            .filter(|(index, _)| part.is_gradient() || *index < 2 || *index >= part.operands())
+            .map(|(_, reference)| (reference.base, &reference.layout))
+            .collect()
+    }
+
     /// Put a node that runs over `shape` into the kernel of an operand, contractions first
     /// (what joins them never goes through memory), else into a new one.
     fn join_or_start(&mut self, id: NodeId, shape: &Shape, roles: &[Role]) {
@@ -342,7 +409,7 @@ impl<'a> Fusion<'a> {
                 }
             }
         }
-        self.start(id, Kind::Loop, shape, roles[0]);
+        self.start(id, Kind::Loop, Domain::of(shape), roles[0]);
     }
 
     /// The domain, perhaps with finer outer axes, in which the group can take the node in.
@@ -361,7 +428,7 @@ impl<'a> Fusion<'a> {
         let accepts = match target.kind {
             Kind::Loop => true,
             Kind::Contract => role == Role::FULL || role == Role::ROW,
-            Kind::Indexed | Kind::Assemble => false,
+            Kind::Indexed | Kind::Assemble | Kind::Attention => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
             return None;

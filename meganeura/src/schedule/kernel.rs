@@ -9,6 +9,7 @@
 //! Inside a kernel every value is a float: `u32` buffers convert on load (and back on
 //! store), truth values are 0 and 1.
 
+use super::attention::AttentionKernel;
 use crate::ir::{Combine, DType, ScalarOp};
 
 /// A buffer of the plan that a kernel belongs to.
@@ -217,22 +218,64 @@ impl Operand {
 }
 
 /// `accumulator[b.., m, n] = Σₖ left[b.., m, k] · right[b.., k, n]`, then the epilogue.
+///
+/// Rows, columns and what is contracted may consist of several axes each, so that an operand
+/// whose elements no two strides can address is read where it lies: the windows of a
+/// convolution, or the heads of an attention side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContractKernel {
     /// Sizes of the batch axes.
     pub batch: Vec<usize>,
-    /// Rows of the result.
-    pub m: usize,
-    /// Columns of the result.
-    pub n: usize,
-    /// Elements contracted.
-    pub k: usize,
-    /// Over outer axes `[batch.., m]` and columns `k`.
+    /// Sizes of the axes that are the rows of the result; at least one, as below.
+    pub m: Vec<usize>,
+    /// Sizes of the axes that are the columns of the result.
+    pub n: Vec<usize>,
+    /// Sizes of the axes that are contracted.
+    pub k: Vec<usize>,
+    /// Over the axes `[batch.., m.., k..]`, of which the last is the columns.
     pub left: Operand,
-    /// Over outer axes `[batch.., k]` and columns `n`.
+    /// Over the axes `[batch.., k.., n..]`, of which the last is the columns.
     pub right: Operand,
-    /// Over outer axes `[batch.., m]` and columns `n`; without reductions.
+    /// Over outer axes `[batch.., rows]` and columns, each of these one axis; without
+    /// reductions.
     pub epilogue: Body,
+}
+
+impl ContractKernel {
+    /// Rows of the result.
+    pub fn rows(&self) -> usize {
+        self.m.iter().product()
+    }
+
+    /// Columns of the result.
+    pub fn columns(&self) -> usize {
+        self.n.iter().product()
+    }
+
+    /// Elements contracted.
+    pub fn depth(&self) -> usize {
+        self.k.iter().product()
+    }
+
+    /// Outer axes and columns of the left operand's program.
+    pub fn left_domain(&self) -> (Vec<usize>, usize) {
+        split_last([&self.batch[..], &self.m, &self.k].concat())
+    }
+
+    /// Outer axes and columns of the right operand's program.
+    pub fn right_domain(&self) -> (Vec<usize>, usize) {
+        split_last([&self.batch[..], &self.k, &self.n].concat())
+    }
+
+    /// Outer axes and columns of the epilogue.
+    pub fn result_domain(&self) -> (Vec<usize>, usize) {
+        ([&self.batch[..], &[self.rows()]].concat(), self.columns())
+    }
+}
+
+fn split_last(mut axes: Vec<usize>) -> (Vec<usize>, usize) {
+    let last = axes.pop().unwrap_or(1);
+    (axes, last)
 }
 
 /// `output[i, :] = table[indices[i], :]`, everything row-major without gaps.
@@ -280,6 +323,8 @@ pub enum Action {
     Gather(GatherKernel),
     /// Rows added at indices.
     ScatterAdd(ScatterAddKernel),
+    /// Attention or its gradients.
+    Attention(AttentionKernel),
 }
 
 /// One dispatch.
@@ -312,6 +357,7 @@ impl Kernel {
             .collect(),
             Action::Gather(kernel) => vec![kernel.table, kernel.indices],
             Action::ScatterAdd(kernel) => vec![kernel.updates, kernel.indices],
+            Action::Attention(kernel) => kernel.loads().map(|access| access.buffer).collect(),
         };
         buffers.sort_unstable();
         buffers.dedup();
@@ -331,6 +377,7 @@ impl Kernel {
             Action::Contract(kernel) => body(&kernel.epilogue),
             Action::Gather(kernel) => vec![kernel.output],
             Action::ScatterAdd(kernel) => vec![kernel.output],
+            Action::Attention(kernel) => kernel.results(),
         };
         buffers.sort_unstable();
         buffers.dedup();
@@ -344,12 +391,13 @@ impl Kernel {
                 program_flops(&kernel.body.program, kernel.rows(), kernel.columns)
             }
             Action::Contract(kernel) => {
-                let batch: usize = kernel.batch.iter().product();
-                let product = 2 * (batch * kernel.m * kernel.n * kernel.k) as u64;
-                product + program_flops(&kernel.epilogue.program, batch * kernel.m, kernel.n)
+                let rows = kernel.batch.iter().product::<usize>() * kernel.rows();
+                let product = 2 * (rows * kernel.columns() * kernel.depth()) as u64;
+                product + program_flops(&kernel.epilogue.program, rows, kernel.columns())
             }
             Action::Gather(_) => 0,
             Action::ScatterAdd(kernel) => (kernel.count * kernel.width) as u64,
+            Action::Attention(kernel) => kernel.flops(),
         }
     }
 }

@@ -2,6 +2,8 @@
 //! (`sink`), what each kernel does (`emit`), in which order they run and which buffers they
 //! read and write (`order`).
 
+pub mod attention;
+mod axes;
 mod domain;
 mod emit;
 mod fuse;

@@ -47,7 +47,7 @@ pub fn schedule(graph: &Graph) -> Schedule {
     let nodes = graph.nodes();
     let live = live_nodes(graph);
     let roots = roots(graph);
-    let references = References::of_graph(graph, &roots);
+    let references = References::of_graph(graph, &live, &roots);
     // A view of a whole value as it lies is that value.
     let roots: Vec<NodeId> = roots
         .iter()
@@ -244,7 +244,8 @@ impl<'a> Scheduler<'a> {
                 for reference in self.fusion.operands(id) {
                     let base = reference.base;
                     let elsewhere = self.fusion.group_of[base.index()] != Some(group);
-                    let in_memory = self.fusion.groups[group].kind == Kind::Indexed;
+                    let kind = self.fusion.groups[group].kind;
+                    let in_memory = matches!(kind, Kind::Indexed | Kind::Attention);
                     if elsewhere
                         && (in_memory || !self.fusion.is_free(base))
                         && !self.buffer_of.contains_key(&base)
@@ -292,7 +293,17 @@ impl<'a> Scheduler<'a> {
             let ty = &nodes[id.index()].ty;
             kernels.push(emitter.copy_kernel("leaf", &references.of[id.index()], ty.dtype, to));
         }
-        kernels.extend(order.into_iter().flat_map(|group| emitter.kernels(group)));
+        for group in order {
+            kernels.extend(emitter.kernels(group));
+            // These archetypes write each result to one place.
+            if matches!(fusion.groups[group].kind, Kind::Indexed | Kind::Attention) {
+                for id in &fusion.groups[group].members {
+                    let places = emitter.stores_of.get(id).map_or(&[][..], Vec::as_slice);
+                    let copies = places.iter().skip(1);
+                    kernels.extend(copies.map(|&to| whole_copy(&nodes[id.index()], places[0], to)));
+                }
+            }
+        }
         for (from, to, id) in last {
             kernels.push(whole_copy(&nodes[id.index()], from, to));
         }
@@ -398,6 +409,6 @@ fn overwrites_in_place(kernel: &Kernel, buffer: BufferId) -> bool {
             operands.iter().all(|program| loads_of(program).is_empty())
                 && stored_alike(&kernel.epilogue)
         }
-        Action::Gather(_) | Action::ScatterAdd(_) => false,
+        Action::Gather(_) | Action::ScatterAdd(_) | Action::Attention(_) => false,
     }
 }

@@ -98,6 +98,8 @@ fn kernels_read_as_they_were_reviewed() {
         "product",
         "fused product",
         "scatter add",
+        "attention",
+        "attention backward",
     ] {
         let all = samples();
         // The last of its name is the largest, with most to see.

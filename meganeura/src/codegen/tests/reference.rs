@@ -4,6 +4,16 @@ use crate::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, LoopKernel, Program, ValueId,
 };
 
+#[path = "attention.rs"]
+mod attention;
+
+/// What the reference of attention works with.
+mod kernel {
+    pub(super) use crate::ir::DType;
+    pub(super) use crate::schedule::attention::{AttentionKernel, AttentionPass};
+    pub(super) use crate::schedule::kernel::Access;
+}
+
 /// The contents of buffers, whatever their type.
 pub(crate) type Buffers = Vec<Vec<f64>>;
 
@@ -13,6 +23,7 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => run_loop(kernel, &old, buffers),
         Action::Contract(kernel) => run_contract(kernel, &old, buffers),
+        Action::Attention(kernel) => attention::run(kernel, buffers),
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = old[kernel.indices.index()][i] as usize;
@@ -165,22 +176,32 @@ fn run_loop(kernel: &LoopKernel, old: &Buffers, buffers: &mut Buffers) {
 }
 
 fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
-    let element =
-        |program: &Program, value: ValueId, outer: &[usize], column: usize, columns: usize| {
-            row_values(program, old, outer, columns, &|_| 0.0)[value.index()][column]
-        };
-    let outer = [kernel.batch.as_slice(), &[kernel.m]].concat();
+    // An element of a side, whose last axis is the program's columns.
+    let element = |program: &Program, value: ValueId, index: &[usize], columns: usize| {
+        let (column, outer) = index.split_last().expect("an axis");
+        row_values(program, old, outer, columns, &|_| 0.0)[value.index()][*column]
+    };
+    let (outer, columns) = kernel.result_domain();
+    let (rows_at, depth_at, columns_at) =
+        (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
+    let run = kernel.right_domain().1;
     let mut products = Vec::new();
     for index in indices(&outer) {
-        let (batch, m) = index.split_at(kernel.batch.len());
-        let mut row = vec![0.0; kernel.n];
-        for k in 0..kernel.k {
-            let at = [batch, m].concat();
-            let left = element(&kernel.left.program, kernel.left.value, &at, k, kernel.k);
-            let at = [batch, &[k]].concat();
-            let right = row_values(&kernel.right.program, old, &at, kernel.n, &|_| 0.0);
-            for (n, sum) in row.iter_mut().enumerate() {
-                *sum += left * right[kernel.right.value.index()][n];
+        let (m, batch) = index.split_last().expect("a row");
+        let mut row = vec![0.0; columns];
+        for depth in &depth_at {
+            let (left, run_of_k) = (&kernel.left, kernel.left_domain().1);
+            let at = [batch, &rows_at[*m], depth].concat();
+            let left = element(&left.program, left.value, &at, run_of_k);
+            for (sums, at) in row
+                .chunks_mut(run.max(1))
+                .zip(columns_at.chunks(run.max(1)))
+            {
+                let at = [batch, depth, &at[0][..at[0].len() - 1]].concat();
+                let right = row_values(&kernel.right.program, old, &at, run, &|_| 0.0);
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    *sum += left * right[kernel.right.value.index()][n];
+                }
             }
         }
         products.push(row);
@@ -194,7 +215,7 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
     run_body(
         &kernel.epilogue,
         &outer,
-        kernel.n,
+        columns,
         old,
         buffers,
         &|index, n| products[row_of(index)][n],

@@ -1,6 +1,7 @@
 //! Kernels of every archetype, with data.
 
 use crate::ir::{Combine, DType, ScalarOp};
+use crate::schedule::attention::{AttentionKernel, AttentionPass};
 use crate::schedule::kernel::{
     Access, Accumulate, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel,
     LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
@@ -159,6 +160,9 @@ pub(crate) fn samples() -> Vec<Sample> {
         9,
         [false, true],
     ));
+    for width in [8, 3, 1] {
+        all.extend([attention(width, false), attention(width, true)]);
+    }
     for transposed in [[true, false], [false, true], [true, true]] {
         all.push(contract("transposed", &[2, 3], 9, 12, 10, transposed));
     }
@@ -167,6 +171,13 @@ pub(crate) fn samples() -> Vec<Sample> {
         shared_right(),
         fused_contract(12),
         fused_contract(2050),
+    ]);
+    all.extend([
+        convolution([2, 3, 8, 9], 5),
+        convolution([1, 4, 4, 7], 8),
+        convolution_weight([3, 2, 7, 6], 6),
+        convolution_weight([40, 1, 10, 9], 4),
+        heads(),
     ]);
     for width in [3, 8] {
         all.extend([gather(width), scatter_add(width)]);
@@ -446,9 +457,9 @@ fn contract(
     };
     let kernel = ContractKernel {
         batch: batch.to_vec(),
-        m,
-        n,
-        k,
+        m: vec![m],
+        n: vec![n],
+        k: vec![k],
         left: operand(left),
         right: operand(right),
         epilogue: product_only(&strides(m, n, n)),
@@ -470,6 +481,87 @@ fn shared_right() -> Sample {
         access.strides[0] = 0;
     }
     sample
+}
+
+/// A kernel over several axes of rows, columns and depth.
+fn compound(
+    name: &str,
+    [batch, m, n, k]: [&[usize]; 4],
+    [left, right]: [Operand; 2],
+    epilogue: Body,
+    buffers: Vec<Contents>,
+) -> Sample {
+    let kernel = ContractKernel {
+        batch: batch.to_vec(),
+        m: m.to_vec(),
+        n: n.to_vec(),
+        k: k.to_vec(),
+        left,
+        right,
+        epilogue,
+    };
+    sample(name, Action::Contract(kernel), buffers)
+}
+
+/// A convolution of images `[n, c, h, w]` with windows of 3 × 2, as a product with the weight
+/// on the left: windows are read where they lie.
+fn convolution([images, channels, height, width]: [usize; 4], outputs: usize) -> Sample {
+    let (down, across) = (height - 2, width - 1);
+    let (plane, k) = (height * width, channels * 6);
+    let image = channels * plane;
+    let weight = operand(access(0, &[0, k, 6, 2], 1));
+    let windows = operand(access(1, &[image, plane, width, 1, width], 1));
+    let places = down * across;
+    compound(
+        "convolution",
+        [&[images], &[outputs], &[down, across], &[channels, 3, 2]],
+        [weight, windows],
+        product_only(&[outputs * places, places]),
+        vec![
+            floats(outputs * k),
+            floats(images * image),
+            floats(images * outputs * places),
+        ],
+    )
+}
+
+/// The gradient of a convolution's weight, with windows of 3 × 2 two rows apart.
+fn convolution_weight([images, channels, height, width]: [usize; 4], outputs: usize) -> Sample {
+    let (down, across) = ((height - 3) / 2 + 1, width - 1);
+    let (plane, places) = (height * width, down * across);
+    let image = channels * plane;
+    let gradient = operand(access(0, &[places, outputs * places, across], 1));
+    let windows = operand(access(1, &[image, 2 * width, 1, plane, width], 1));
+    compound(
+        "convolution's weight",
+        [&[], &[outputs], &[channels, 3, 2], &[images, down, across]],
+        [gradient, windows],
+        product_only(&[channels * 6]),
+        vec![
+            floats(images * outputs * places),
+            floats(images * image),
+            floats(outputs * channels * 6),
+        ],
+    )
+}
+
+/// Heads of an attention, `[batch, head, time, 5]`, side by side as rows of a product whose
+/// columns are heads again, and the product cut into halves by its rows.
+fn heads() -> Sample {
+    let (batch, heads, time) = (2, 3, 4);
+    let left = operand(access(0, &[heads * time * 5, 5, time * 5], 1));
+    let right = operand(access(1, &[1, 15, 45], 3));
+    compound(
+        "heads",
+        [&[], &[batch, time], &[heads, 4], &[heads, 5]],
+        [left, right],
+        product_only(&[heads * 4]),
+        vec![
+            floats(batch * heads * time * 5),
+            floats(500),
+            floats(batch * time * heads * 4),
+        ],
+    )
 }
 
 /// A product of computed sides with bias, activation, residual, and sums over the result.
@@ -497,9 +589,9 @@ fn fused_contract(k: usize) -> Sample {
     e.accumulate(Combine::Maximum, product, access(7, &[1, 0], 0));
     let kernel = ContractKernel {
         batch: vec![2],
-        m,
-        n,
-        k,
+        m: vec![m],
+        n: vec![n],
+        k: vec![k],
         left: Operand {
             program: left.0.program,
             value: left_value,
@@ -550,4 +642,77 @@ fn scatter_add(width: usize) -> Sample {
         floats(5 * width),
     ];
     sample("scatter add", Action::ScatterAdd(kernel), buffers)
+}
+
+/// Attention of grouped heads in a packed projection, forward or backward.
+fn attention(width: usize, backward: bool) -> Sample {
+    let (batch, queries, keys, heads) = (2, 70, 75, 4);
+    let (key_heads, value_width) = (heads / 2, width);
+    // Keys and values lie beside each other.
+    let row = key_heads * (width + value_width);
+    let of_queries = |buffer, columns: usize| {
+        access(
+            buffer,
+            &[queries * heads * columns, heads * columns, columns],
+            usize::from(columns > 1),
+        )
+    };
+    let of_keys = |offset, columns: usize| Access {
+        offset,
+        ..access(1, &[keys * row, row, columns], 1)
+    };
+    let pass = match backward {
+        false => AttentionPass::Forward {
+            output: Some(BufferId(3)),
+            normalizer: Some(BufferId(4)),
+        },
+        true => AttentionPass::Backward {
+            upstream: of_queries(3, value_width),
+            normalizer: of_queries(4, 1),
+            sums: of_queries(5, 1),
+            query: Some(BufferId(6)),
+            key: Some(BufferId(7)),
+            value: Some(BufferId(8)),
+        },
+    };
+    let kernel = AttentionKernel {
+        batch: vec![batch],
+        queries,
+        keys,
+        heads,
+        group: 2,
+        width,
+        value_width,
+        scale: 0.6,
+        causal: true,
+        window: Some(41),
+        query: of_queries(0, width),
+        key: of_keys(0, width),
+        value: Some(of_keys(key_heads * width, value_width)),
+        mask: Some(access(2, &[0, 0, keys], 1)),
+        pass,
+    };
+    let (of_queries, of_keys) = (batch * queries * heads, batch * keys * key_heads);
+    let mut sizes = vec![
+        of_queries * width,
+        batch * keys * row,
+        queries * keys,
+        of_queries * value_width,
+        of_queries,
+    ];
+    if backward {
+        sizes.extend([
+            of_queries,
+            of_queries * width,
+            of_keys * width,
+            of_keys * value_width,
+        ]);
+    }
+    let name = if backward {
+        "attention backward"
+    } else {
+        "attention"
+    };
+    let buffers = sizes.into_iter().map(floats).collect();
+    sample(name, Action::Attention(kernel), buffers)
 }

@@ -2,6 +2,7 @@
 
 use super::memory::Region;
 use crate::ir::DType;
+use crate::schedule::attention::{AttentionKernel, AttentionPass};
 use crate::schedule::kernel::{
     Access, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel, Operand,
     Program, ScatterAddKernel, ValueId,
@@ -17,21 +18,26 @@ pub(super) fn check(kernel: &Kernel, buffers: &[Region]) -> Result<(), String> {
         Action::Contract(kernel) => contract(kernel, buffers),
         Action::Gather(kernel) => gather(kernel, buffers),
         Action::ScatterAdd(kernel) => scatter_add(kernel, buffers),
+        Action::Attention(kernel) => attention(kernel, buffers),
     }
 }
 
 fn contract(kernel: &ContractKernel, buffers: &[Region]) -> Result<(), String> {
-    let with = |last: usize| -> Vec<usize> { kernel.batch.iter().copied().chain([last]).collect() };
-    let operand = |operand: &Operand, rows: usize, columns: usize| {
-        let outer = with(rows);
+    if [&kernel.m, &kernel.n, &kernel.k]
+        .iter()
+        .any(|axes| axes.is_empty())
+    {
+        return Err("rows, columns and depth need an axis each".to_owned());
+    }
+    let operand = |operand: &Operand, (outer, columns): (Vec<usize>, usize)| {
         let domain = Domain::new(&outer, columns, buffers)?;
         domain.program(&operand.program, Place::Operand)?;
         exists(&operand.program, operand.value)
     };
-    operand(&kernel.left, kernel.m, kernel.k)?;
-    operand(&kernel.right, kernel.k, kernel.n)?;
-    let outer = with(kernel.m);
-    Domain::new(&outer, kernel.n, buffers)?.body(&kernel.epilogue, Place::Epilogue)
+    operand(&kernel.left, kernel.left_domain())?;
+    operand(&kernel.right, kernel.right_domain())?;
+    let (outer, columns) = kernel.result_domain();
+    Domain::new(&outer, columns, buffers)?.body(&kernel.epilogue, Place::Epilogue)
 }
 
 fn gather(kernel: &GatherKernel, buffers: &[Region]) -> Result<(), String> {
@@ -46,6 +52,68 @@ fn scatter_add(kernel: &ScatterAddKernel, buffers: &[Region]) -> Result<(), Stri
     dense(kernel.indices, &[kernel.count], buffers)?;
     dense(kernel.output, &[kernel.rows, kernel.width], buffers)?;
     apart(kernel.output, &[kernel.updates, kernel.indices], buffers)
+}
+
+fn attention(kernel: &AttentionKernel, buffers: &[Region]) -> Result<(), String> {
+    let AttentionKernel {
+        queries,
+        keys,
+        heads,
+        width,
+        value_width,
+        ..
+    } = *kernel;
+    if kernel.group == 0 || !heads.is_multiple_of(kernel.group) {
+        return Err(format!("{heads} heads are no groups of {}", kernel.group));
+    }
+    let key_heads = kernel.key_heads();
+    let access = |access: &Access, first: usize, second: usize, columns: usize| {
+        let outer = [&kernel.batch[..], &[first, second]].concat();
+        Domain::new(&outer, columns, buffers)?.access(access)
+    };
+    access(&kernel.query, queries, heads, width)?;
+    access(&kernel.key, keys, key_heads, width)?;
+    if let Some(value) = &kernel.value {
+        access(value, keys, key_heads, value_width)?;
+    }
+    if let Some(mask) = &kernel.mask {
+        access(mask, heads, queries, keys)?;
+    }
+    let result = |buffer: Option<BufferId>, sizes: [usize; 3]| match buffer {
+        None => Ok(()),
+        Some(buffer) => {
+            dense(buffer, &[&kernel.batch[..], &sizes].concat(), buffers)?;
+            let loads = kernel.loads().map(|access| access.buffer);
+            apart(buffer, &loads.collect::<Vec<_>>(), buffers)
+        }
+    };
+    match &kernel.pass {
+        AttentionPass::Forward { output, normalizer } => {
+            if output.is_some() && kernel.value.is_none() {
+                return Err("there are no values to mix".to_owned());
+            }
+            result(*output, [queries, heads, value_width])?;
+            result(*normalizer, [queries, heads, 1])
+        }
+        AttentionPass::Backward {
+            upstream,
+            normalizer,
+            sums,
+            query,
+            key,
+            value,
+        } => {
+            if kernel.value.is_none() {
+                return Err("there are no values".to_owned());
+            }
+            access(upstream, queries, heads, value_width)?;
+            access(normalizer, queries, heads, 1)?;
+            access(sums, queries, heads, 1)?;
+            result(*query, [queries, heads, width])?;
+            result(*key, [keys, key_heads, width])?;
+            result(*value, [keys, key_heads, value_width])
+        }
+    }
 }
 
 fn dense(buffer: BufferId, dims: &[usize], buffers: &[Region]) -> Result<(), String> {

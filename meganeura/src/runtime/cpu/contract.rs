@@ -1,6 +1,6 @@
 //! Contractions: operands made ready, the product, and what is done with it.
 
-use super::gemm::{self, GemmError, Matrix, Output, Problem, Target, Tile};
+use super::gemm::{self, Addresses, Compound, GemmError, Matrix, Output, Problem, Target, Tile};
 use super::loops::{self, LoopProgram};
 use super::memory::Region;
 use super::pool::Pool;
@@ -56,6 +56,68 @@ impl Place {
     }
 }
 
+/// An operand in memory.
+enum Side {
+    /// Two strides address it.
+    Plain(Place),
+    /// Its rows or columns are made of several axes.
+    Compound(Region, usize, Addresses),
+}
+
+impl Side {
+    /// From an access over the axes of batch, rows and columns, each group of some sizes.
+    fn new(access: &Access, [batch, rows, columns]: [&[usize]; 3], buffers: &[Region]) -> Side {
+        if rows.len() == 1 && columns.len() == 1 {
+            return Side::Plain(Place::new(access, buffers));
+        }
+        let strides = access.strides.iter().copied().chain([access.column_stride]);
+        let sizes = [batch, rows, columns].concat().into_iter();
+        let axes: Vec<(usize, usize)> = sizes.zip(strides).collect();
+        let (batch, axes) = axes.split_at(batch.len());
+        let (rows, columns) = axes.split_at(rows.len());
+        let region = buffers[access.buffer.index()];
+        Side::Compound(region, access.offset, Addresses::new(batch, rows, columns))
+    }
+
+    fn region(&self) -> Region {
+        match self {
+            Side::Plain(place) => place.region,
+            Side::Compound(region, ..) => *region,
+        }
+    }
+
+    /// # Safety
+    /// The buffer is still there and nobody writes to it meanwhile.
+    unsafe fn ready(&self) -> Result<Ready<'_>, GemmError> {
+        match self {
+            // SAFETY: the caller's promise.
+            Side::Plain(place) => Ok(Ready::Plain(unsafe { place.matrix() })),
+            Side::Compound(region, offset, addresses) => {
+                let elements = region.elements.saturating_sub(*offset);
+                let start = region.base.wrapping_add(*offset);
+                // SAFETY: the offset is within the buffer, or no element is left.
+                let data = unsafe { std::slice::from_raw_parts(start, elements) };
+                Ok(Ready::Compound(addresses.of(data)?))
+            }
+        }
+    }
+}
+
+/// An operand while a product is computed.
+enum Ready<'a> {
+    Plain(Matrix<'a>),
+    Compound(Compound<'a>),
+}
+
+impl Ready<'_> {
+    fn operand(&self) -> gemm::Operand<'_> {
+        match self {
+            Ready::Plain(matrix) => gemm::Operand::Memory(*matrix),
+            Ready::Compound(compound) => compound.operand(),
+        }
+    }
+}
+
 /// What is done with a product.
 enum After {
     /// It is stored as it is.
@@ -70,8 +132,8 @@ enum After {
 pub(super) struct ContractProgram {
     batch: Vec<usize>,
     size: [usize; 3],
-    left: Place,
-    right: Place,
+    left: Side,
+    right: Side,
     /// What computes the operands that are not in memory.
     before: Vec<LoopProgram>,
     /// What is done with the product.
@@ -106,9 +168,9 @@ impl ContractProgram {
             before: Vec::new(),
             scratch: Vec::new(),
         };
-        let left = builder.operand(&kernel.left, kernel.m, kernel.k)?;
-        let right = builder.operand(&kernel.right, kernel.k, kernel.n)?;
-        let operands = [left.region, right.region];
+        let left = builder.operand(&kernel.left, &kernel.m, &kernel.k)?;
+        let right = builder.operand(&kernel.right, &kernel.k, &kernel.n)?;
+        let operands = [left.region(), right.region()];
         let after = match plain_store(&kernel.epilogue) {
             Some(access) => {
                 let place = Place::new(access, buffers);
@@ -130,7 +192,7 @@ impl ContractProgram {
         };
         Ok(Self {
             batch: kernel.batch.clone(),
-            size: [kernel.m, kernel.n, kernel.k],
+            size: [kernel.rows(), kernel.columns(), kernel.depth()],
             left,
             right,
             before: builder.before,
@@ -183,8 +245,8 @@ impl ContractProgram {
 
     unsafe fn multiply(&self, pool: &Pool) -> Result<(), GemmError> {
         // SAFETY: the caller's promise.
-        let (left, right) = unsafe { (self.left.matrix(), self.right.matrix()) };
-        let (left, right) = (gemm::Operand::Memory(left), gemm::Operand::Memory(right));
+        let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
+        let (left, right) = (left.operand(), right.operand());
         let problem = Problem::new(&self.batch, self.size, left, right)?;
         let rows = self.size[0];
         match &self.after {
@@ -231,29 +293,27 @@ impl Builder<'_> {
         let buffer = BufferId(u32::try_from(self.buffers.len()).map_err(|_| too_large())?);
         self.buffers.push(memory.region());
         self.scratch.push(memory);
-        let mut strides: Vec<usize> = (1..dims.len())
-            .map(|axis| dims[axis..].iter().product())
-            .collect();
-        let column_stride = 1;
-        // A dimension of 1 needs no stride, and batch axes must not overlap the rest.
-        for (stride, &dim) in strides.iter_mut().zip(dims) {
-            if dim == 1 {
-                *stride = 0;
-            }
-        }
+        let mut strides = contiguous(dims);
+        strides.pop();
         Ok(Access {
             buffer,
             dtype: DType::F32,
             offset: 0,
             strides,
-            column_stride,
+            column_stride: 1,
         })
     }
 
     /// An operand in memory, computed first if need be.
-    fn operand(&mut self, operand: &Operand, rows: usize, columns: usize) -> Result<Place, String> {
+    fn operand(
+        &mut self,
+        operand: &Operand,
+        rows: &[usize],
+        columns: &[usize],
+    ) -> Result<Side, String> {
         if let Some(access) = operand.as_load() {
-            return Ok(Place::new(access, &self.buffers));
+            let sizes = [&self.kernel.batch[..], rows, columns];
+            return Ok(Side::new(access, sizes, &self.buffers));
         }
         // Batch axes that the operand does not depend on are not repeated.
         let program = &operand.program;
@@ -264,27 +324,34 @@ impl Builder<'_> {
                 || program.loads().any(|access| access.strides[axis] != 0)
         };
         let batch = self.kernel.batch.iter().enumerate();
-        let mut outer: Vec<usize> = batch
+        let batch: Vec<usize> = batch
             .map(|(axis, &dim)| if depends(axis) { dim } else { dim.min(1) })
             .collect();
-        outer.push(rows);
-        let dims: Vec<usize> = outer.iter().copied().chain([columns]).collect();
-        let access = self.reserve(&dims)?;
+        let count = |axes: &[usize]| axes.iter().product::<usize>();
+        let matrix = [count(rows), count(columns)];
+        let matrix = self.reserve(&[&batch[..], &matrix].concat())?;
+        // The same memory over all the axes.
+        let mut axes = [&batch[..], rows, columns].concat();
+        let access = Access {
+            strides: contiguous(&axes)[..axes.len() - 1].to_vec(),
+            ..matrix.clone()
+        };
+        let columns = axes.pop().unwrap_or(1);
         let kernel = LoopKernel {
-            outer,
+            outer: axes,
             columns,
             body: Body {
                 program: program.clone(),
                 stores: vec![Store {
                     value: operand.value,
-                    access: access.clone(),
+                    access,
                 }],
                 accumulates: Vec::new(),
             },
         };
         let program = loops::compile(&kernel, &self.buffers, self.set, self.workers);
         self.before.push(program);
-        Ok(Place::new(&access, &self.buffers))
+        Ok(Side::Plain(Place::new(&matrix, &self.buffers)))
     }
 
     /// The epilogue on tiles, if it can work on them.
@@ -295,12 +362,13 @@ impl Builder<'_> {
             let target = self.buffers[store.access.buffer.index()];
             operands.iter().any(|operand| operand.overlaps(target))
         });
-        if kernel.n < TILE_COLUMNS || overwrites || !body.accumulates.is_empty() {
+        if kernel.columns() < TILE_COLUMNS || overwrites || !body.accumulates.is_empty() {
             return None;
         }
+        let (outer, columns) = kernel.result_domain();
         let after = LoopKernel {
-            outer: kernel.batch.iter().copied().chain([kernel.m]).collect(),
-            columns: kernel.n,
+            outer,
+            columns,
             body: body.clone(),
         };
         let after = loops::compile_epilogue(&after, &self.buffers, self.set, self.workers);
@@ -310,9 +378,8 @@ impl Builder<'_> {
     /// The product in memory, and a loop kernel that takes it from there.
     fn epilogue(&mut self) -> Result<(Place, LoopProgram), String> {
         let kernel = self.kernel;
-        let outer: Vec<usize> = kernel.batch.iter().copied().chain([kernel.m]).collect();
-        let dims: Vec<usize> = outer.iter().copied().chain([kernel.n]).collect();
-        let access = self.reserve(&dims)?;
+        let (outer, columns) = kernel.result_domain();
+        let access = self.reserve(&[&outer[..], &[columns]].concat())?;
         let mut body = kernel.epilogue.clone();
         for instruction in &mut body.program.instructions {
             if *instruction == Instruction::Accumulator {
@@ -321,12 +388,25 @@ impl Builder<'_> {
         }
         let after = LoopKernel {
             outer,
-            columns: kernel.n,
+            columns,
             body,
         };
         let after = loops::compile(&after, &self.buffers, self.set, self.workers);
         Ok((Place::new(&access, &self.buffers), after))
     }
+}
+
+/// Row-major strides; axes of size 1 need none, and batch axes must not overlap the rest.
+fn contiguous(dims: &[usize]) -> Vec<usize> {
+    let stride = |axis: usize| match dims[axis] {
+        1 => 0,
+        _ => dims[axis + 1..].iter().product(),
+    };
+    let mut strides: Vec<usize> = (0..dims.len()).map(stride).collect();
+    if let Some(last) = strides.last_mut() {
+        *last = 1;
+    }
+    strides
 }
 
 /// Where the product goes when nothing else is done with it.

@@ -2,6 +2,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::attention::AttentionProgram;
 use super::bounds;
 use super::contract::ContractProgram;
 use super::index::{GatherProgram, ScatterAddProgram};
@@ -49,6 +50,7 @@ enum Ready {
     Contract(Box<ContractProgram>),
     Gather(GatherProgram),
     ScatterAdd(ScatterAddProgram),
+    Attention(Box<AttentionProgram>),
 }
 
 impl CpuExecutor {
@@ -129,6 +131,10 @@ impl CpuExecutor {
             Action::ScatterAdd(kernel) => {
                 Ready::ScatterAdd(ScatterAddProgram::new(kernel, regions))
             }
+            Action::Attention(kernel) => {
+                let program = AttentionProgram::new(kernel, regions, self.set);
+                Ready::Attention(Box::new(program))
+            }
         })
     }
 }
@@ -147,6 +153,7 @@ impl Ready {
         match self {
             Ready::Loop(program) => (program.scratch_elements(), program.shared_elements()),
             Ready::Contract(program) => (program.scratch_elements(), program.shared_elements()),
+            Ready::Attention(program) => (program.scratch_elements(), 0),
             Ready::Gather(_) | Ready::ScatterAdd(_) => (0, 0),
         }
     }
@@ -155,6 +162,7 @@ impl Ready {
         match self {
             Ready::Loop(program) => program.bind(scratch, shared),
             Ready::Contract(program) => program.bind(scratch, shared),
+            Ready::Attention(program) => program.bind(scratch),
             Ready::Gather(_) | Ready::ScatterAdd(_) => {}
         }
     }
@@ -171,6 +179,7 @@ impl Ready {
                 Ready::Contract(program) => return program.run(pool),
                 Ready::Gather(program) => program.run(pool),
                 Ready::ScatterAdd(program) => program.run(pool),
+                Ready::Attention(program) => program.run(pool),
             }
         }
         Ok(())

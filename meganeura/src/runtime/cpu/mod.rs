@@ -1,5 +1,6 @@
 //! The CPU executor.
 
+mod attention;
 mod bounds;
 mod contract;
 mod executor;

@@ -8,6 +8,7 @@
 
 use super::dot;
 use super::kernel::{Call, Kernels};
+use super::pack::Lines;
 use super::prepare::{self, Rows, Scratch};
 use super::problem::{Operand, Problem, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
@@ -17,12 +18,17 @@ use std::ops::Range;
 
 /// How many row panels of a computed operand are asked for at a time.
 const COMPUTED_PANELS: usize = 4;
+/// The depth from which on turning the result around does not matter.
+const ENOUGH_DEPTH: usize = 256;
+
 /// Where finished elements go.
 #[derive(Clone, Copy)]
 pub(super) enum Destination<'a> {
     /// To memory whose columns are contiguous.
     Memory(Memory<'a>),
     Tiles(&'a (dyn Fn(Tile<'_>) + Sync)),
+    /// Tiles of the product's transpose.
+    Turned(&'a (dyn Fn(Tile<'_>) + Sync)),
 }
 
 /// Memory for a result. Its pointer is valid for the problem's size and its elements do not
@@ -42,10 +48,21 @@ unsafe impl Send for Memory<'_> {}
 unsafe impl Sync for Memory<'_> {}
 
 impl Memory<'_> {
-    /// Writes a tile float by float, for layouts without contiguous rows or columns.
+    /// Writes a tile.
     pub fn scatter(&self, problem: &Problem<'_>, tile: &Tile<'_>) {
         let offset = batch_offset(tile.batch, problem.batch, self.batch_strides);
         for (i, row) in tile.rows.clone().enumerate() {
+            if self.column_stride == 1 && !self.accumulate {
+                let from = &tile.data[i * tile.stride..][..tile.columns.len()];
+                let at = offset + row * self.row_stride + tile.columns.start;
+                // SAFETY: inside the memory, and no other tile has these elements.
+                unsafe {
+                    self.to
+                        .add(at)
+                        .copy_from_nonoverlapping(from.as_ptr(), from.len());
+                }
+                continue;
+            }
             for (j, column) in tile.columns.clone().enumerate() {
                 let value = tile.data[i * tile.stride + j];
                 let at = offset + row * self.row_stride + column * self.column_stride;
@@ -57,6 +74,25 @@ impl Memory<'_> {
             }
         }
     }
+}
+
+/// Whether the transpose of a product is cheaper: windows of a convolution are read in long
+/// runs on one side and have to be turned around on the other.
+pub(super) fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
+    let computed = |operand: &Operand<'_>| matches!(operand, Operand::Computed { .. });
+    let [m, n, k] = problem.size;
+    if k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
+        return false;
+    }
+    let cost = |problem: &Problem<'_>| {
+        let [m, n, k] = problem.size;
+        let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
+        let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
+        let b = prepare::cost_of_b(&problem.b, problem.size);
+        (m * k) as f64 * a + (n * k) as f64 * b
+    };
+    let turning = 2.0 * (m * n) as f64;
+    cost(&problem.transposed()) + turning < 0.8 * cost(problem)
 }
 
 /// Computes a checked problem that is not empty.
@@ -76,7 +112,11 @@ pub(super) fn run(
         prepare_b: prepare::cost_of_b(&problem.b, problem.size),
         fetch_b: prepare::cost_of_fetching(k, n),
         direct_rows: prepare::direct_rows(&problem.b),
-        keeps_sums: matches!(destination, Destination::Tiles(_)),
+        keeps_sums: match destination {
+            Destination::Memory(_) => false,
+            Destination::Tiles(_) => split::depth_blocks(k) > 1,
+            Destination::Turned(_) => true,
+        },
     };
     let grid = split::grid(kernels, pool.threads(), &costs);
     let job = Job {
@@ -194,6 +234,34 @@ impl Job<'_> {
                 self.strip(block, a.skip(rows.start - start), rows, scratch);
             }
         }
+        if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
+            self.turn(block, function, scratch);
+        }
+    }
+
+    /// Hands on the transpose of a block's sums.
+    fn turn(&self, block: &Block, function: &(dyn Fn(Tile<'_>) + Sync), scratch: &mut Scratch) {
+        let width = block.columns.len().next_multiple_of(self.kernels.panel());
+        let stride = prepare::padded(block.rows.len());
+        let lines = Lines {
+            from: scratch.sums.get(block.rows.len() * width).as_ptr(),
+            line_stride: width,
+            depth_stride: 1,
+            count: block.rows.len(),
+            depth: block.columns.len(),
+        };
+        let data = scratch.computed.get(block.columns.len() * stride);
+        // SAFETY: `kernels` are the CPU's; the sums have these rows and columns, and a padded
+        // row of the buffer holds a column of them.
+        unsafe { (self.kernels.transpose)(&lines, data.as_mut_ptr(), stride) };
+        function(Tile {
+            batch: block.batch,
+            rows: block.columns.clone(),
+            columns: block.rows.clone(),
+            data: &mut data[..block.columns.len() * stride],
+            stride,
+            worker: block.worker,
+        });
     }
 
     /// Computes a strip of C: as wide as the block and as tall as a micro-kernel's tile.
@@ -207,9 +275,10 @@ impl Job<'_> {
                 let accumulate = memory.accumulate || !block.first_depth;
                 (memory.to.wrapping_add(at), memory.row_stride, accumulate)
             }
-            Destination::Tiles(_) => {
+            Destination::Tiles(_) | Destination::Turned(_) => {
                 // Where depth is cut, the sums of all rows wait for the rest.
-                let (kept, first) = if self.depth_blocks > 1 {
+                let turned = matches!(self.destination, Destination::Turned(_));
+                let (kept, first) = if self.depth_blocks > 1 || turned {
                     (block.rows.len(), rows.start - block.rows.start)
                 } else {
                     (rows.len(), 0)

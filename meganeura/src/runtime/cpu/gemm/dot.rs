@@ -116,7 +116,9 @@ impl Job<'_> {
                     memory.accumulate,
                 )
             }
-            Destination::Tiles(_) => (scratch.sums.get(height * width).as_mut_ptr(), width, false),
+            Destination::Tiles(_) | Destination::Turned(_) => {
+                (scratch.sums.get(height * width).as_mut_ptr(), width, false)
+            }
         };
         let call = DotCall {
             depth: strip.depth.len(),

@@ -4,7 +4,8 @@
 //! registers over the whole depth. Per step of depth it loads one row of B and multiplies
 //! it with one float of each row of A.
 
-use super::pack::{self, Lines, Packer};
+use super::compound::Runs;
+use super::pack::{self, Copier, Lines, Packer, Transposer};
 use super::vector::{Portable, Vector};
 
 /// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for a tile
@@ -61,6 +62,10 @@ pub(super) struct Kernels {
     pub pack_narrow: Packer,
     /// Fills a panel of [`PANEL`] registers' width.
     pub pack_panel: Packer,
+    /// Gathers runs of elements.
+    pub copy_runs: Copier,
+    /// Transposes lines.
+    pub transpose: Transposer,
 }
 
 /// Registers in a row of a packed panel of B.
@@ -280,6 +285,17 @@ macro_rules! instantiate {
                 // SAFETY: passed on to the caller.
                 unsafe { pack::panel::<$vector, REGISTERS>(lines, panel) }
             }
+            $(#[$feature])?
+            unsafe fn copy(from: *const f32, runs: &Runs<'_>, to: *mut f32, room: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { pack::copy_runs::<$vector>(from, runs, to, room) }
+            }
+            $(#[$feature])?
+            unsafe fn transpose(lines: &Lines, to: *mut f32, stride: usize) {
+                let width = lines.count.next_multiple_of(<$vector as Vector>::LANES);
+                // SAFETY: passed on to the caller.
+                unsafe { pack::transpose::<$vector>(lines, width, to, stride) }
+            }
             const fn tallest(rows: &[usize]) -> usize {
                 rows[rows.len() - 1]
             }
@@ -302,6 +318,8 @@ macro_rules! instantiate {
                 dots: &[$([dot::<$dots, 1>, dot::<$dots, 2>, dot::<$dots, 3>, dot::<$dots, 4>]),*],
                 pack_narrow: pack::<1>,
                 pack_panel: pack::<PANEL>,
+                copy_runs: copy,
+                transpose,
             }
         };
     };

@@ -14,6 +14,7 @@
 //! Products with few rows or columns go through `dot` instead.
 
 mod block;
+mod compound;
 mod dot;
 mod kernel;
 mod pack;
@@ -22,8 +23,10 @@ mod problem;
 mod split;
 #[cfg(test)]
 mod tests;
+pub(super) mod tiles;
 mod vector;
 
+pub use compound::{Addresses, Compound};
 pub use problem::{GemmError, Matrix, Operand, Output, Problem, Source, Target, Tile};
 
 use super::pool::Pool;
@@ -82,6 +85,10 @@ fn gemm_with(
     match output {
         Output::Store(target) => to_memory(kernels, pool, problem, target, false),
         Output::Add(target) => to_memory(kernels, pool, problem, target, true),
+        Output::Tiles(function) if block::suits_turned(kernels, problem) => {
+            let destination = block::Destination::Turned(function);
+            block::run(kernels, pool, &problem.transposed(), destination);
+        }
         Output::Tiles(function) => {
             block::run(kernels, pool, problem, block::Destination::Tiles(function));
         }
@@ -105,7 +112,11 @@ fn to_memory(
         batch_strides: target.batch_strides,
         accumulate,
     };
-    if column_stride == 1 {
+    if column_stride == 1 && block::suits_turned(kernels, problem) {
+        let scatter = |tile: Tile<'_>| memory.scatter(problem, &tile);
+        let destination = block::Destination::Turned(&scatter);
+        block::run(kernels, pool, &problem.transposed(), destination);
+    } else if column_stride == 1 {
         block::run(kernels, pool, problem, block::Destination::Memory(memory));
     } else if row_stride == 1 {
         // The transpose of the product is the product of the transposes, swapped.

@@ -4,6 +4,7 @@
 //! In a panel of width `w`, step `d` of depth of line `l` stands at `d * w + l`. Lines are
 //! the columns of B or the rows of A.
 
+use super::compound::Runs;
 use super::vector::Vector;
 
 /// The most floats in a register.
@@ -50,7 +51,7 @@ pub(super) unsafe fn panel<V: Vector, const REGISTERS: usize>(lines: &Lines, pan
         if lines.line_stride == 1 {
             copy::<V, REGISTERS>(lines, panel);
         } else if lines.depth_stride == 1 {
-            transpose::<V>(lines, REGISTERS * V::LANES, panel);
+            transpose::<V>(lines, REGISTERS * V::LANES, panel, REGISTERS * V::LANES);
         } else {
             gather(lines, REGISTERS * V::LANES, panel);
         }
@@ -83,13 +84,26 @@ unsafe fn copy<V: Vector, const REGISTERS: usize>(lines: &Lines, panel: *mut f32
     }
 }
 
-/// Packs lines whose depth is contiguous, block by block.
+/// The transpose of lines whose depth is contiguous, with zeros up to a multiple of a
+/// register.
+///
+/// # Safety
+///
+/// As [`Packer`], where the panel's rows are this many floats apart.
+pub(super) type Transposer = unsafe fn(&Lines, *mut f32, usize);
+
+/// Packs lines whose depth is contiguous, block by block, as rows of a width and a stride.
 ///
 /// # Safety
 ///
 /// As [`panel`].
 #[inline(always)]
-unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
+pub(super) unsafe fn transpose<V: Vector>(
+    lines: &Lines,
+    width: usize,
+    panel: *mut f32,
+    stride: usize,
+) {
     for line in (0..width).step_by(V::LANES) {
         let count = lines.count.saturating_sub(line).min(V::LANES);
         for step in (0..lines.depth).step_by(V::LANES) {
@@ -98,11 +112,11 @@ unsafe fn transpose<V: Vector>(lines: &Lines, width: usize, panel: *mut f32) {
             // SAFETY: the block lies inside the panel, and its first `count` lines and
             // `steps` steps inside the lines.
             unsafe {
-                let to = panel.add(step * width + line);
+                let to = panel.add(step * stride + line);
                 if count == V::LANES && steps == V::LANES {
-                    V::transpose(from, lines.line_stride, to, width);
+                    V::transpose(from, lines.line_stride, to, stride);
                 } else {
-                    transpose_part::<V>(from, lines.line_stride, [count, steps], to, width);
+                    transpose_part::<V>(from, lines.line_stride, [count, steps], to, stride);
                 }
             }
         }
@@ -135,6 +149,56 @@ unsafe fn transpose_part<V: Vector>(
         for step in 0..steps {
             let row = V::load(transposed.as_ptr().add(step * V::LANES));
             row.store(to.add(step * to_stride));
+        }
+    }
+}
+
+/// Copies the runs of a row one behind the other, without touching more than `room` floats.
+///
+/// # Safety
+///
+/// The CPU must have the copier's instruction set, the runs must be readable from `from` on,
+/// and `to` valid for `room` floats, which all runs fit.
+pub(super) type Copier = unsafe fn(from: *const f32, &Runs<'_>, to: *mut f32, room: usize);
+
+/// The body of every copier.
+///
+/// # Safety
+///
+/// As [`Copier`]; it must be inlined into a function compiled for the instruction set.
+#[inline(always)]
+pub(super) unsafe fn copy_runs<V: Vector>(
+    from: *const f32,
+    runs: &Runs<'_>,
+    to: *mut f32,
+    room: usize,
+) {
+    let (mut done, mut skipped) = (0, runs.skipped);
+    for &start in runs.starts {
+        let length = (runs.length - skipped).min(runs.count - done);
+        let from = from.wrapping_add(start + skipped);
+        // SAFETY: the run is readable, and the room holds what is stored.
+        unsafe {
+            let to = to.add(done);
+            let whole = length / V::LANES * V::LANES;
+            for at in (0..whole).step_by(V::LANES) {
+                V::load(from.add(at)).store(to.add(at));
+            }
+            let rest = length - whole;
+            if rest > 0 {
+                let last = V::load_first(from.add(whole), rest);
+                // What is stored behind the run is overwritten by the next.
+                if done + whole + V::LANES <= room {
+                    last.store(to.add(whole));
+                } else {
+                    last.store_first(to.add(whole), rest);
+                }
+            }
+        }
+        done += length;
+        skipped = 0;
+        if done == runs.count {
+            break;
         }
     }
 }

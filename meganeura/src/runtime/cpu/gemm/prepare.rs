@@ -23,7 +23,7 @@ pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3
     match a {
         Operand::Memory(matrix) if is_direct_a(matrix, kernels, n) => cost_of_fetching(m, k),
         Operand::Memory(_) => 0.3 + cost_of_fetching(m, k),
-        Operand::Computed { .. } => 2.0,
+        Operand::Computed { source, .. } => source.cost(),
     }
 }
 
@@ -31,7 +31,9 @@ pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3
 pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
     match b {
         Operand::Memory(_) => 0.4 + cost_of_fetching(k, n),
-        Operand::Computed { .. } => 2.5,
+        Operand::Computed { source, transposed } => {
+            source.cost() + if *transposed { 0.5 } else { 0.0 }
+        }
     }
 }
 
@@ -259,10 +261,10 @@ impl Job<'_> {
         } = scratch;
         panels.clear();
         let depth = block.depth.len();
-        let width = block.columns.len().next_multiple_of(self.kernels.panel());
-        let packed = b.get(depth * width).as_mut_ptr();
         match self.problem.b {
             Operand::Memory(matrix) => {
+                let width = block.columns.len().next_multiple_of(self.kernels.panel());
+                let packed = b.get(depth * width).as_mut_ptr();
                 let first = [block.depth.start, block.columns.start];
                 let lines = Lines {
                     from: element(&matrix, self.problem.batch, block.batch, first),
@@ -282,7 +284,7 @@ impl Job<'_> {
                 unsafe { self.pack_panels(&lines, 0, &panels[listed..]) };
             }
             Operand::Computed { source, transposed } => {
-                self.compute_panels(source, transposed, block, computed, packed, panels);
+                self.compute_panels(source, transposed, block, [b, computed], panels);
             }
         }
     }
@@ -381,52 +383,63 @@ impl Job<'_> {
         }
     }
 
-    /// Computes B and packs it, a few of the source's rows at a time.
+    /// Computes B, by rows where these are its steps of depth, else turned around a panel at a
+    /// time.
     fn compute_panels(
         &self,
         source: &dyn Source,
         transposed: bool,
         block: &Block,
-        computed: &mut Buffer,
-        packed: *mut f32,
+        scratch: [&mut Buffer; 2],
         panels: &mut Vec<Panel>,
     ) {
+        let [packed, computed] = scratch;
         let (depth, width) = (block.depth.len(), block.columns.len());
-        // The source's rows are the block's columns or its steps of depth.
-        let (rows, row_length, rows_at_a_time) = if transposed {
-            (width, depth, self.kernels.panel())
-        } else {
-            (depth, width, STEPS)
-        };
-        let stride = padded(row_length);
-        let (line_stride, depth_stride) = if transposed { (stride, 1) } else { (1, stride) };
+        if !transposed {
+            let stride = padded(width);
+            let data = packed.get(depth * stride);
+            let lines = Lines {
+                from: data.as_ptr(),
+                line_stride: 1,
+                depth_stride: stride,
+                count: width,
+                depth,
+            };
+            let (steps, columns) = (block.depth.clone(), block.columns.clone());
+            fill(source, block, steps, columns, data, stride);
+            let done = self.direct_panels(&lines, block.rows.len(), panels);
+            if done < width {
+                // A padded row has room for a whole register.
+                panels.push(Panel {
+                    from: lines.from.wrapping_add(done),
+                    stride,
+                    registers: 1,
+                    first: done,
+                    columns: width - done,
+                });
+            }
+            return;
+        }
+        let stride = padded(depth);
         let mut lines = Lines {
             from: std::ptr::null(),
-            line_stride,
-            depth_stride,
+            line_stride: stride,
+            depth_stride: 1,
             count: width,
             depth,
         };
-        self.list_panels(0, &lines, packed, panels);
-        for first in (0..rows).step_by(rows_at_a_time) {
-            let chosen = first..rows.min(first + rows_at_a_time);
+        let at_a_time = self.kernels.panel();
+        let packed = packed.get(depth * width.next_multiple_of(at_a_time));
+        self.list_panels(0, &lines, packed.as_mut_ptr(), panels);
+        for (panel, first) in (0..width).step_by(at_a_time).enumerate() {
+            let chosen = first..width.min(first + at_a_time);
             let data = computed.get(chosen.len() * stride);
             lines.from = data.as_ptr();
-            if transposed {
-                let begin = block.columns.start;
-                let columns = begin + chosen.start..begin + chosen.end;
-                fill(source, block, columns, block.depth.clone(), data, stride);
-                let panel = first / rows_at_a_time;
-                // SAFETY: the buffer holds the columns of this panel, from the first one on.
-                unsafe { self.pack_panels(&lines.before(first), 0, &panels[panel..=panel]) };
-            } else {
-                let begin = block.depth.start;
-                let steps = begin + chosen.start..begin + chosen.end;
-                lines.depth = chosen.len();
-                fill(source, block, steps, block.columns.clone(), data, stride);
-                // SAFETY: the buffer holds these steps of depth of all columns.
-                unsafe { self.pack_panels(&lines, first, panels) };
-            }
+            let begin = block.columns.start;
+            let columns = begin + chosen.start..begin + chosen.end;
+            fill(source, block, columns, block.depth.clone(), data, stride);
+            // SAFETY: the buffer holds the columns of this panel, from the first one on.
+            unsafe { self.pack_panels(&lines.before(first), 0, &panels[panel..=panel]) };
         }
     }
 }

@@ -70,6 +70,11 @@ impl<'a> Matrix<'a> {
 pub trait Source: Sync {
     /// Writes the elements of the block's rows and columns into `block`.
     fn fill(&self, block: Tile<'_>);
+
+    /// About how many cycles an element takes.
+    fn cost(&self) -> f64 {
+        2.0
+    }
 }
 
 /// One side of a product.

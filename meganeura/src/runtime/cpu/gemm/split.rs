@@ -54,7 +54,7 @@ pub(super) struct Costs {
     pub fetch_b: f64,
     /// Up to how many rows B needs no preparation.
     pub direct_rows: usize,
-    /// Whether sums wait in a thread's own memory when depth is cut.
+    /// Whether sums wait in a thread's own memory.
     pub keeps_sums: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
     let work = [costs.batches, m, n]
         .iter()
         .fold(k, |work, &size| work.saturating_mul(size));
-    let rows_at_least = if costs.keeps_sums && depth_blocks(k) > 1 {
+    let rows_at_least = if costs.keeps_sums {
         (m * column_block(kernels, k).min(n)).div_ceil(PARTIAL_SUMS)
     } else {
         1

@@ -481,3 +481,98 @@ fn what_does_not_fit_is_refused() {
     );
     assert!(matches!(error.err(), Some(GemmError::BatchStrides { .. })));
 }
+
+/// The axes of one side of an operand: sizes and strides.
+type Axes<'a> = &'a [(usize, usize)];
+
+fn offsets(axes: Axes<'_>) -> Vec<usize> {
+    axes.iter().fold(vec![0], |starts, &(size, stride)| {
+        let steps = |start: usize| (0..size).map(move |index| start + index * stride);
+        starts.into_iter().flat_map(steps).collect()
+    })
+}
+
+#[test]
+fn compound_operands() {
+    let pools = pools();
+    // Windows of 3 in rows of 21, three images apart 500: rows of 19, overlapping.
+    let windows: [Axes<'_>; 2] = [&[(3, 500), (7, 21), (19, 1)], &[(4, 147), (3, 21), (3, 1)]];
+    let heads: [Axes<'_>; 2] = [&[(2, 600), (70, 5)], &[(3, 200), (5, 1)]];
+    let sparse: [Axes<'_>; 2] = [&[(5, 7), (3, 50)], &[(11, 2), (2, 40)]];
+    for [rows, columns] in [windows, heads, sparse] {
+        for [rows, columns] in [[rows, columns], [columns, rows]] {
+            check_compound(rows, columns, &pools);
+        }
+    }
+}
+
+fn check_compound(rows: Axes<'_>, depth: Axes<'_>, pools: &[Pool]) {
+    let data = random(2000 + 31, 5);
+    let (row_at, depth_at) = (offsets(rows), offsets(depth));
+    let batch = [(2, 31)];
+    let (m, k) = (row_at.len(), depth_at.len());
+    for n in [1, 20, 70] {
+        let other = random(k * n, 6);
+        let mut expected = Vec::new();
+        for index in 0..2 {
+            for row in &row_at {
+                expected.extend((0..n).map(|j| {
+                    let term = |d: usize| {
+                        f64::from(data[index * 31 + row + depth_at[d]])
+                            * f64::from(other[d * n + j])
+                    };
+                    (0..k).map(term).sum::<f64>()
+                }));
+            }
+        }
+        let near = |(result, expected): (&f32, &f64)| {
+            (f64::from(*result) - expected).abs() < 1e-5 * (k as f64).sqrt() + 1e-6
+        };
+        let plain = Operand::Memory(Matrix::new(&other, [n, 1]));
+        let (left, right) = (
+            Addresses::new(&batch, rows, depth),
+            Addresses::new(&batch, depth, rows),
+        );
+        let (left, right) = (left.of(&data).unwrap(), right.of(&data).unwrap());
+        let sizes = [2];
+        let problem = Problem::new(&sizes, [m, n, k], left.operand(), plain).unwrap();
+        let turned = Problem::new(&sizes, [n, m, k], plain.transposed(), right.operand()).unwrap();
+        for kernels in kernel::available() {
+            for pool in pools {
+                for (problem, strides) in [(&problem, [n, 1]), (&turned, [1, n])] {
+                    let mut result = vec![f32::NAN; expected.len()];
+                    let apart = [m * n];
+                    let target = Target::new(&mut result, strides).batched(&apart);
+                    gemm_with(kernels, pool, problem, Output::Store(target)).unwrap();
+                    assert!(result.iter().zip(&expected).all(near), "{rows:?} {depth:?}");
+                    check_tiles(kernels, pool, problem, &result, strides);
+                }
+            }
+        }
+    }
+}
+
+/// The same by tiles, to the last bit.
+fn check_tiles(
+    kernels: &'static Kernels,
+    pool: &Pool,
+    problem: &Problem<'_>,
+    expected: &[f32],
+    [row, column]: [usize; 2],
+) {
+    let [m, n, _] = problem.size;
+    let result = Mutex::new(vec![f32::NAN; expected.len()]);
+    let collect = |mut tile: Tile<'_>| {
+        let mut result = result.lock().unwrap();
+        for i in 0..tile.rows.len() {
+            let begin = tile.batch * m * n + (tile.rows.start + i) * row;
+            for j in 0..tile.columns.len() {
+                let at = begin + (tile.columns.start + j) * column;
+                assert!(result[at].is_nan(), "came twice");
+                result[at] = tile.row(i)[j];
+            }
+        }
+    };
+    gemm_with(kernels, pool, problem, Output::Tiles(&collect)).unwrap();
+    assert_same(&result.into_inner().unwrap(), expected, kernels.name);
+}

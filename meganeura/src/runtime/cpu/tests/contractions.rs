@@ -35,9 +35,9 @@ fn plain(
     let value = program.push(Instruction::Accumulator);
     let kernel = ContractKernel {
         batch: batch.to_vec(),
-        m,
-        n,
-        k,
+        m: vec![m],
+        n: vec![n],
+        k: vec![k],
         left: loaded(dense(left, &with(m), k)),
         right: loaded(dense(right, &with(k), n)),
         epilogue: Body {

@@ -2,6 +2,7 @@
 
 mod basics;
 mod contractions;
+mod convolutions;
 mod oracle;
 mod random;
 

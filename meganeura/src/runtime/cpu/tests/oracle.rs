@@ -3,7 +3,7 @@
 use super::Buffers;
 use crate::ir::{Combine, DType, ScalarOp};
 use crate::schedule::kernel::{
-    Access, Action, Body, ContractKernel, Instruction, LoopKernel, Program,
+    Access, Action, Body, ContractKernel, Instruction, LoopKernel, Operand, Program,
 };
 
 /// A number and how far a float computation may be from it.
@@ -215,30 +215,45 @@ pub(super) fn run(action: &Action, buffers: &Buffers) -> Results {
 }
 
 fn contract(kernel: &ContractKernel, buffers: &Buffers, results: &mut Results) {
-    let outer: Vec<usize> = kernel.batch.iter().copied().chain([kernel.m]).collect();
-    let nothing = |_: usize| Number::exact(f64::NAN);
+    let (outer, columns) = kernel.result_domain();
+    let (rows_at, depth_at, columns_at) =
+        (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
     let product = |index: &[usize], column: usize| {
-        let (batch, m) = index.split_at(index.len() - 1);
-        let at = |last: usize| -> Vec<usize> { batch.iter().copied().chain([last]).collect() };
-        let left = row(&kernel.left.program, buffers, &at(m[0]), kernel.k, &nothing);
-        let left = &left[kernel.left.value.index()];
-        let terms: Vec<Number> = (0..kernel.k)
+        let (m, batch) = index.split_last().expect("a row");
+        let at = |parts: [&Vec<usize>; 2]| [batch, parts[0], parts[1]].concat();
+        let terms: Vec<Number> = (0..kernel.depth())
             .map(|k| {
-                let right = row(&kernel.right.program, buffers, &at(k), kernel.n, &nothing);
-                let right = right[kernel.right.value.index()][column];
-                scalar(ScalarOp::Multiply, &[left[k], right])
+                let left = at([&rows_at[*m], &depth_at[k]]);
+                let right = at([&depth_at[k], &columns_at[column]]);
+                let left = element(&kernel.left, buffers, &left);
+                let right = element(&kernel.right, buffers, &right);
+                scalar(ScalarOp::Multiply, &[left, right])
             })
             .collect();
         combine(Combine::Sum, &terms)
     };
-    run_body(
-        &kernel.epilogue,
-        buffers,
-        &outer,
-        kernel.n,
-        &product,
-        results,
-    );
+    let body = &kernel.epilogue;
+    run_body(body, buffers, &outer, columns, &product, results);
+}
+
+/// An element of an operand, whose last axis is the program's columns.
+fn element(operand: &Operand, buffers: &Buffers, index: &[usize]) -> Number {
+    let (column, outer) = index.split_last().expect("at least an axis");
+    let mut values: Vec<Number> = Vec::new();
+    for instruction in &operand.program.instructions {
+        values.push(match instruction {
+            Instruction::Load(access) => read(access, buffers, outer, *column),
+            Instruction::Constant(value) => Number::exact(f64::from(*value)),
+            Instruction::OuterIndex(axis) => Number::exact(outer[*axis] as f64),
+            Instruction::ColumnIndex => Number::exact(*column as f64),
+            Instruction::Scalar(op, operands) => {
+                let operands = operands.iter().map(|operand| values[operand.index()]);
+                scalar(*op, &operands.collect::<Vec<_>>())
+            }
+            Instruction::Reduce(..) | Instruction::Accumulator => Number::exact(f64::NAN),
+        });
+    }
+    values[operand.value.index()]
 }
 
 fn run_body(

@@ -10,6 +10,7 @@ mod avx2;
 mod avx512;
 mod lanes;
 mod math;
+pub(super) mod softmax;
 mod steps;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,310 @@
+//! Gradients, from probabilities that are computed again.
+
+use std::ops::Range;
+
+use super::{AttentionProgram, KEYS, Layout, PARTS, Pass, Target, blocks};
+use crate::runtime::cpu::gemm::tiles::{Left, Rows};
+use crate::runtime::cpu::pool::Pool;
+
+/// Where things lie in a worker's scratch memory.
+pub(super) struct Scratch {
+    /// Panels whose lanes are keys.
+    keys: usize,
+    values: usize,
+    /// Rows of keys, scaled.
+    key_rows: usize,
+    /// Rows of queries, scaled, and of the output's gradient.
+    queries: usize,
+    upstream: usize,
+    probabilities: usize,
+    scores: usize,
+    pub total: usize,
+}
+
+/// What a task works on: one head of keys, and which gradients it adds to.
+struct Task<'a> {
+    batch: usize,
+    key_head: usize,
+    query: Option<&'a Target>,
+    key: Option<&'a Target>,
+    value: Option<&'a Target>,
+    scratch: *mut f32,
+    places: Scratch,
+}
+
+impl Task<'_> {
+    fn at(&self, place: usize) -> *mut f32 {
+        self.scratch.wrapping_add(place)
+    }
+}
+
+impl AttentionProgram {
+    pub(super) fn backward_scratch(&self) -> Scratch {
+        let (mut layout, kernel) = (Layout::default(), &self.kernel);
+        let panels = KEYS.next_multiple_of(self.tiles.panel());
+        let [width, value_width] =
+            [kernel.width, kernel.value_width].map(|width| self.tiles.padded(width));
+        Scratch {
+            keys: layout.take(panels * kernel.width),
+            values: layout.take(panels * kernel.value_width),
+            key_rows: layout.take(KEYS * width),
+            queries: layout.take(self.block * width),
+            upstream: layout.take(self.block * value_width),
+            probabilities: layout.take(self.block * panels),
+            scores: layout.take(self.block * panels),
+            total: layout.total,
+        }
+    }
+
+    /// # Safety
+    /// The buffers are there and nobody else uses them.
+    pub(super) unsafe fn backward(&self, pool: &Pool) {
+        let Pass::Backward {
+            query, key, value, ..
+        } = &self.pass
+        else {
+            return;
+        };
+        let (kernel, heads) = (&self.kernel, self.kernel.key_heads());
+        let task = |head: usize, scratch| Task {
+            batch: head / heads,
+            key_head: head % heads,
+            query: None,
+            key: None,
+            value: None,
+            scratch,
+            places: self.backward_scratch(),
+        };
+        let (keys, queries) = (0..kernel.keys, 0..kernel.queries);
+        let all = self.batches() * heads;
+        // SAFETY (of all tasks): the caller's promise; each has rows of the results and its
+        // worker's scratch memory for itself.
+        if all >= PARTS {
+            return self.share(pool, all, |head, scratch| unsafe {
+                let task = Task {
+                    query: query.as_ref(),
+                    key: key.as_ref(),
+                    value: value.as_ref(),
+                    ..task(head, scratch)
+                };
+                self.gradients(&task, &keys, &queries);
+            });
+        }
+        // Few heads are cut along keys for the gradients of those, and along queries.
+        if key.is_some() || value.is_some() {
+            let parts = kernel.keys.div_ceil(KEYS).max(1);
+            self.share(pool, all * parts, |index, scratch| unsafe {
+                let task = Task {
+                    key: key.as_ref(),
+                    value: value.as_ref(),
+                    ..task(index / parts, scratch)
+                };
+                let start = index % parts * KEYS;
+                let keys = start..(start + KEYS).min(kernel.keys);
+                self.gradients(&task, &keys, &queries);
+            });
+        }
+        if query.is_some() {
+            let parts = kernel.queries.div_ceil(self.block).max(1);
+            self.share(pool, all * parts, |index, scratch| unsafe {
+                let task = Task {
+                    query: query.as_ref(),
+                    ..task(index / parts, scratch)
+                };
+                let start = index % parts * self.block;
+                let queries = start..(start + self.block).min(kernel.queries);
+                self.gradients(&task, &keys, &queries);
+            });
+        }
+    }
+
+    /// The gradients that these keys and queries give each other.
+    unsafe fn gradients(&self, task: &Task<'_>, keys: &Range<usize>, queries: &Range<usize>) {
+        let group = self.kernel.group;
+        let heads = task.key_head * group..(task.key_head + 1) * group;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for target in [task.key, task.value].into_iter().flatten() {
+                target.clear(task.batch, keys, task.key_head);
+            }
+            for head in heads.clone() {
+                if let Some(target) = task.query {
+                    target.clear(task.batch, queries, head);
+                }
+            }
+            for keys in blocks(keys.clone(), KEYS) {
+                let [start, end] = self.seen(queries, &keys);
+                if start == end {
+                    continue;
+                }
+                self.pack_keys(task, &keys);
+                for head in heads.clone() {
+                    for queries in blocks(queries.clone(), self.block) {
+                        let [start, end] = self.seen(&queries, &keys);
+                        if start != end {
+                            self.pair(task, head, &queries, &keys);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    unsafe fn pack_keys(&self, task: &Task<'_>, keys: &Range<usize>) {
+        let (at, kernel) = ([task.batch, task.key_head], &self.kernel);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.pack(&self.key, at, keys, kernel.width, task.at(task.places.keys));
+            if let Some(value) = &self.value {
+                let to = task.at(task.places.values);
+                self.pack(value, at, keys, kernel.value_width, to);
+            }
+            if task.query.is_some() {
+                let to = (
+                    task.at(task.places.key_rows),
+                    self.tiles.padded(kernel.width),
+                );
+                self.copy(&self.key, at, keys, (kernel.width, kernel.scale), to);
+            }
+        }
+    }
+
+    /// A block of queries and a block of keys.
+    unsafe fn pair(
+        &self,
+        task: &Task<'_>,
+        head: usize,
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let Pass::Backward { upstream, .. } = &self.pass else {
+            return;
+        };
+        let (kernel, at) = (&self.kernel, [task.batch, head]);
+        let [width, value_width] = [kernel.width, kernel.value_width];
+        let rows_of_queries = (task.at(task.places.queries), self.tiles.padded(width));
+        let rows_upstream = (
+            task.at(task.places.upstream),
+            self.tiles.padded(value_width),
+        );
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy(
+                &self.query,
+                at,
+                queries,
+                (width, kernel.scale),
+                rows_of_queries,
+            );
+            self.copy(upstream, at, queries, (value_width, 1.0), rows_upstream);
+            for rows in blocks(queries.clone(), self.tiles.rows()) {
+                self.rows(task, head, &rows, queries, keys);
+            }
+            for tile in blocks(keys.clone(), self.tiles.rows()) {
+                self.columns(task, &tile, queries, keys);
+            }
+        }
+    }
+
+    /// Probabilities and gradients of scores of some queries, and the queries' own gradients.
+    unsafe fn rows(
+        &self,
+        task: &Task<'_>,
+        head: usize,
+        rows: &Range<usize>,
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let Pass::Backward {
+            normalizer, sums, ..
+        } = &self.pass
+        else {
+            return;
+        };
+        let kernel = &self.kernel;
+        let stride = KEYS.next_multiple_of(self.tiles.panel());
+        let [width, value_width] =
+            [kernel.width, kernel.value_width].map(|width| self.tiles.padded(width));
+        let first = rows.start - queries.start;
+        let seen = self.seen(rows, keys);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [probabilities, scores] = [task.places.probabilities, task.places.scores]
+                .map(|place| task.at(place).add(first * stride));
+            if seen[0] < seen[1] {
+                let left = Left::Rows(task.at(task.places.queries).add(first * width), width);
+                let (packed, to) = (task.at(task.places.keys), (probabilities, stride));
+                self.scores(left, rows.len(), kernel.width, packed, keys, seen, to);
+                let from = task.at(task.places.upstream).add(first * value_width);
+                let left = Left::Rows(from, value_width);
+                let (packed, to) = (task.at(task.places.values), (scores, stride));
+                self.scores(left, rows.len(), kernel.value_width, packed, keys, seen, to);
+            }
+            for (index, query) in rows.clone().enumerate() {
+                let [start, end] = self.seen(&(query..query + 1), keys);
+                let (at, count) = (start - keys.start, end - start);
+                let [p, s] = [probabilities, scores].map(|row| row.add(index * stride));
+                self.masked([task.batch, head, query], start, p.add(at), count);
+                let shift = *normalizer.row(task.batch, query, head);
+                (self.loops.exponentials)(p.add(at), count, shift);
+                let mean = *sums.row(task.batch, query, head);
+                (self.loops.centered)(s.add(at), p.add(at), count, mean);
+                for row in [p, s] {
+                    std::slice::from_raw_parts_mut(row, at).fill(0.0);
+                    let after = keys.len() - at - count;
+                    std::slice::from_raw_parts_mut(row.add(at + count), after).fill(0.0);
+                }
+            }
+            if let Some(target) = task.query.filter(|_| seen[0] < seen[1]) {
+                let first = seen[0] - keys.start;
+                let right = Rows {
+                    from: task.at(task.places.key_rows).add(first * width),
+                    stride: width,
+                };
+                let size = [rows.len(), kernel.width, seen[1] - seen[0]];
+                let to = (target.row(task.batch, rows.start, head), target.stride());
+                let left = Left::Rows(scores.add(first), stride);
+                self.tiles.multiply(size, left, right, to, true);
+            }
+        }
+    }
+
+    /// The gradients of some keys and values, from the queries of a block that see them.
+    unsafe fn columns(
+        &self,
+        task: &Task<'_>,
+        tile: &Range<usize>,
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let stride = KEYS.next_multiple_of(self.tiles.panel());
+        let start = self.kernel.seeing(tile.start).start.max(queries.start);
+        let end = self.kernel.seeing(tile.end - 1).end.min(queries.end);
+        if start >= end {
+            return;
+        }
+        let first = start - queries.start;
+        let places = &task.places;
+        let products = [
+            (task.key, places.scores, places.queries),
+            (task.value, places.probabilities, places.upstream),
+        ];
+        for (target, left, right) in products {
+            let Some(target) = target else { continue };
+            let width = self.tiles.padded(target.width);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let at = task.at(left).add(first * stride + tile.start - keys.start);
+                let right = Rows {
+                    from: task.at(right).add(first * width),
+                    stride: width,
+                };
+                let to = target.row(task.batch, tile.start, task.key_head);
+                let size = [tile.len(), target.width, end - start];
+                let to = (to, target.stride());
+                self.tiles
+                    .multiply(size, Left::Columns(at, stride), right, to, true);
+            }
+        }
+    }
+}
