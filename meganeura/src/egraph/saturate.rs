@@ -313,6 +313,9 @@ fn apply(eg: &mut Terms, rule: &Rule, limit: usize) -> usize {
             }
             let node = egg::Language::map_children(node, |child| eg.find(child));
             for equal in (rule.find)(eg, class, &node) {
+                if eg.find(equal) == eg.find(class) {
+                    continue;
+                }
                 let to = eg[equal].nodes.iter().take(8).cloned().collect();
                 if eg.union(class, equal) {
                     fired += 1;
