@@ -46,6 +46,9 @@ pub(super) type Choices = Vec<usize>;
 /// No choice yet.
 const NONE: usize = usize::MAX;
 
+/// The most classes that are little: a larger e-graph would take too long.
+const LITTLE: usize = 24;
+
 /// The most choices of which pairs are tried, and those of which three at once are.
 const PAIRED: usize = 60;
 const TRIED: usize = 30;
@@ -367,8 +370,11 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Change two or three choices at once, where there are few.
+    /// Change two or three choices at once, where all there is is little.
     fn together(&mut self, choices: &mut Choices, cost: &mut f64) {
+        if self.classes.len() > LITTLE {
+            return;
+        }
         let Some(mut near) = self.order(choices) else {
             return;
         };
