@@ -253,7 +253,7 @@ impl Show<'_> {
             Term::Reduce(combine, span, [child]) => {
                 let name = match combine {
                     Combine::Sum => "Σ",
-                    Combine::Maximum => "max",
+                    Combine::Maximum => "largest",
                 };
                 let axes = axes(span.iter().map(|(axis, _)| *axis));
                 (
