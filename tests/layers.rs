@@ -4,6 +4,8 @@
 mod dropout;
 #[path = "layers/pytorch.rs"]
 mod pytorch;
+#[path = "layers/rules.rs"]
+mod rules;
 mod support;
 
 use meganeura::ir::Array;
@@ -106,6 +108,13 @@ fn attention_is_what_it_says() {
         assert!(worst < 1e-9, "{layer:?} is {worst} off");
     };
     close(base, &|leaves| attention(base, leaves, shape, neighbours));
+    let by_primitives = SelfAttention {
+        score_matrix: true,
+        ..base
+    };
+    close(by_primitives, &|leaves| {
+        attention(base, leaves, shape, neighbours)
+    });
     let grouped = SelfAttention {
         heads: 4,
         kv_heads: 2,
@@ -114,9 +123,15 @@ fn attention_is_what_it_says() {
         score_matrix: false,
         bias: Biases::None,
     };
-    close(grouped, &|leaves| {
-        attention(grouped, leaves, shape, halves(2))
-    });
+    for score_matrix in [false, true] {
+        let layer = SelfAttention {
+            score_matrix,
+            ..grouped
+        };
+        close(layer, &|leaves| {
+            attention(grouped, leaves, shape, halves(2))
+        });
+    }
 }
 
 #[test]

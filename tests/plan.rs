@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 use meganeura::autodiff::gradients;
 use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor, VariableKind};
+use meganeura::layers::{Rope, SelfAttention};
+use meganeura::model::{Layer, Settings};
 use meganeura::ops;
 use meganeura::plan::{Plan, Role};
 use meganeura::schedule::kernel::{Action, LoopKernel};
@@ -384,4 +386,48 @@ fn who_else_reads_it_has_it_copied() {
     graph.output("product", rows.matmul(other));
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "axes that do not nest");
     assert_eq!(count_kernels(&plan)[0], 1, "{plan}");
+}
+
+/// The plan that trains an attention on so many positions.
+fn attention_plan(time: usize, score_matrix: bool) -> Plan {
+    let layer = SelfAttention {
+        heads: 4,
+        kv_heads: 2,
+        causal: true,
+        rope: Rope::interleaved(10_000.0),
+        score_matrix,
+        ..SelfAttention::from_config(SelfAttention::BASE)
+    };
+    let graph = Graph::new();
+    let x = graph.input("x", [1, time, 64], DType::F32);
+    let loss = (x + layer.forward(&graph, &[x])[0]).square().mean_all();
+    graph.output("loss", loss);
+    Plan::new(&with_descent(&graph, loss))
+}
+
+#[test]
+fn attentions_memory_grows_with_time_and_not_with_its_square() {
+    let elements = |time, score_matrix| attention_plan(time, score_matrix).arena_elements as f64;
+    let growth = |score_matrix| elements(4096, score_matrix) / elements(512, score_matrix);
+    // Eight times the positions.
+    assert!(growth(false) < 8.1, "{}", growth(false));
+    assert!(growth(true) > 40.0, "{}", growth(true));
+}
+
+#[test]
+fn an_attention_is_one_kernel_each_way_and_copies_nothing() {
+    let plan = attention_plan(32, false);
+    let attentions = plan
+        .kernels
+        .iter()
+        .filter(|kernel| matches!(kernel.action, Action::Attention(_)));
+    assert_eq!(attentions.count(), 2, "{plan}");
+    // Rotations: queries and keys, forward and backward, each straight into one buffer, and
+    // their table of angles.
+    let loops = plan
+        .kernels
+        .iter()
+        .filter(|kernel| matches!(kernel.action, Action::Loop(_)));
+    println!("{plan}");
+    assert!(loops.count() <= 9, "{plan}");
 }

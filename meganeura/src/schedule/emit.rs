@@ -2,7 +2,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::attention::{AttentionKernel, AttentionPass};
 use super::axes::merge_axes;
 use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
@@ -13,8 +12,7 @@ use super::kernel::{
 use super::reference::Reference;
 use super::simplify::simplify;
 use crate::ir::{
-    AttentionPart, Attributes, Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp,
-    Shape, TensorType,
+    Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape, TensorType,
 };
 
 /// What emission needs to know of the rest of the schedule.
@@ -68,7 +66,7 @@ impl Building {
 }
 
 impl<'a> Emitter<'a> {
-    fn node(&self, id: NodeId) -> &'a Node {
+    pub(super) fn node(&self, id: NodeId) -> &'a Node {
         &self.nodes[id.index()]
     }
 
@@ -272,98 +270,14 @@ impl<'a> Emitter<'a> {
         }))
     }
 
-    /// The members are parts of one attention.
-    fn attention_kernel(&self, members: &[NodeId]) -> AttentionKernel {
-        let parts: FxHashMap<_, _> = members
-            .iter()
-            .filter_map(|&id| match self.node(id).op.def.lowering {
-                Lowering::Attention(part) => Some((part, id)),
-                _ => None,
-            })
-            .collect();
-        let result = |part| Some(*self.stores_of.get(parts.get(&part)?)?.first()?);
-        let with = |id: &&NodeId| self.node(**id).inputs.len();
-        let largest = *members
-            .iter()
-            .max_by_key(with)
-            .expect("a part in its group");
-        let node = self.node(largest);
-        let Attributes::Sight(sight) = node.op.attributes else {
-            unreachable!("its shape rule asks for it");
-        };
-        let access = |operand: usize| self.whole_access(node.inputs[operand]);
-        let dims = |operand: usize| self.node(node.inputs[operand]).ty.shape.dims();
-        let [batch @ .., queries, heads, width] = dims(0) else {
-            unreachable!("its shape rule asks for three axes");
-        };
-        let key = &dims(1)[batch.len()..];
-        let backward = parts.keys().any(|part| part.is_gradient());
-        let has_values = backward || parts.contains_key(&AttentionPart::Output);
-        let before_mask = if backward {
-            6
-        } else {
-            2 + usize::from(has_values)
-        };
-        let pass = match backward {
-            false => AttentionPass::Forward {
-                output: result(AttentionPart::Output),
-                normalizer: result(AttentionPart::Normalizer),
-            },
-            true => AttentionPass::Backward {
-                upstream: access(3),
-                normalizer: access(4),
-                sums: access(5),
-                query: result(AttentionPart::QueryGradient),
-                key: result(AttentionPart::KeyGradient),
-                value: result(AttentionPart::ValueGradient),
-            },
-        };
-        AttentionKernel {
-            batch: batch.to_vec(),
-            queries: *queries,
-            keys: key[0],
-            heads: *heads,
-            group: heads / key[1].max(1),
-            width: *width,
-            value_width: if has_values {
-                dims(2)[batch.len() + 2]
-            } else {
-                0
-            },
-            scale: sight.scale.value() as f32,
-            causal: sight.causal,
-            window: sight.window,
-            query: access(0),
-            key: access(1),
-            value: has_values.then(|| access(2)),
-            mask: sight.mask.map(|_| access(before_mask)),
-            pass,
-        }
-    }
-
-    /// A value in memory, over all axes but the last and columns.
-    fn whole_access(&self, id: NodeId) -> Access {
-        let reference = &self.fusion.references.of[id.index()];
-        let node = self.node(id);
-        let domain = Domain::of(&node.ty.shape);
-        let (strides, column_stride) = domain
-            .strides(&reference.layout, Place::Full)
-            .expect("a layout fits its own shape");
-        Access {
-            buffer: self.buffer_of[&reference.base],
-            dtype: node.ty.dtype,
-            offset: reference.layout.offset,
-            strides,
-            column_stride,
-        }
-    }
-
     /// Compute one member and store it where it is wanted.
     fn member(&self, building: &mut Building, id: NodeId) {
         let node = self.node(id);
         let place = self.fusion.role_of[id.index()].place;
-        if let Lowering::Reduce(combine) = node.op.def.lowering {
-            return self.reduction(building, id, combine);
+        match node.op.def.lowering {
+            Lowering::Reduce(combine) => return self.reduction(building, id, combine),
+            Lowering::Assemble => return self.store_pieces(building, id),
+            _ => {}
         }
         let operands: Vec<ValueId> = self
             .fusion
@@ -374,6 +288,31 @@ impl<'a> Emitter<'a> {
         let value = self.pointwise(building, id, operands);
         building.values.insert(id, value);
         self.store(building, id);
+    }
+
+    /// Pieces that the kernel computes go straight to their places.
+    fn store_pieces(&self, building: &mut Building, id: NodeId) {
+        let node = self.node(id);
+        let whole = Layout::contiguous(&node.ty.shape);
+        let places = node.op.attributes.as_assembly().into_iter();
+        let places = places.flat_map(|assembly| &assembly.pieces);
+        for (input, steps) in node.inputs.iter().zip(places) {
+            let base = self.fusion.references.of[input.index()].base;
+            let place = whole.sliced(steps);
+            let strides = building.domain.strides(&place, Place::Full);
+            let (strides, column_stride) = strides.expect("checked when it joined");
+            for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
+                let access = Access {
+                    buffer,
+                    dtype: node.ty.dtype,
+                    offset: place.offset,
+                    strides: strides.clone(),
+                    column_stride,
+                };
+                let value = building.values[&base];
+                building.body.stores.push(Store { value, access });
+            }
+        }
     }
 
     fn reduction(&self, building: &mut Building, id: NodeId, combine: Combine) {

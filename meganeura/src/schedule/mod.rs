@@ -9,6 +9,8 @@ mod emit;
 mod fuse;
 pub mod kernel;
 mod order;
+mod parts;
+mod pieces;
 mod reference;
 mod simplify;
 mod sink;
