@@ -1,7 +1,7 @@
 //! Attention of one sequence to another.
 
 use super::Linear;
-use crate::ir::{DType, Tensor};
+use crate::ir::{Attention, DType, Tensor};
 use crate::layer;
 use crate::model::Layer;
 use crate::walk::{Message, Shapes};
@@ -85,15 +85,11 @@ impl Layer for CrossAttention {
             let linear = Linear { out: width, bias };
             graph.scoped(name, || linear.apply(x))
         };
-        let split = |x: Tensor<'g>, time| {
-            let split = x.reshape([batch, time, self.heads, head]);
-            split.transpose(&[0, 2, 1, 3])
-        };
+        let split = |x: Tensor<'g>, time| x.reshape([batch, time, self.heads, head]);
         let query = split(project("query", x), time);
         let key = split(project("key", memory), other);
         let value = split(project("value", memory), other);
-        let scores = query.matmul(key.swap_last()) * (1.0 / (head.max(1) as f64).sqrt());
-        let mixed = scores.softmax().matmul(value).transpose(&[0, 2, 1, 3]);
+        let mixed = query.attention_in_time(key, value, &Attention::default(), None);
         project("out", mixed.reshape([batch, time, width]))
     }
 }
