@@ -4,6 +4,8 @@
 mod dropout;
 #[path = "layers/pytorch.rs"]
 mod pytorch;
+#[path = "layers/rules.rs"]
+mod rules;
 mod support;
 
 use meganeura::ir::Array;

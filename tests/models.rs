@@ -16,8 +16,10 @@ use meganeura::autodiff;
 use meganeura::ops::expand;
 use meganeura::prelude::*;
 use meganeura::runtime::{Session, StepId};
-use meganeura::train::add_updates;
+use meganeura::train::{Optimizer, add_updates};
 use sequences::{Bert, Gpt, Llama, Whisper};
+
+const RATE: f64 = 0.01;
 
 type Dims<'a> = &'a [(&'a str, usize)];
 
@@ -42,7 +44,7 @@ fn sizes_are_those_that_were_published() {
     assert_eq!(sizes(&Gpt::new(), text), (124_439_808, 0));
     assert_eq!(sizes(&Llama::new(), text), (1_235_814_400, 0));
     assert_eq!(sizes(&Bert::new(), text), (109_482_240, 0));
-    let sound: Dims = &[("batch", 1), ("frames", 3000), ("time", 8)];
+    let sound: Dims = &[("batch", 1), ("frames", 3000), ("mels", 80), ("time", 8)];
     assert_eq!(sizes(&Whisper::new(), sound), (37_184_640, 1500 * 384));
 }
 
@@ -54,7 +56,7 @@ fn training_graph(model: &impl Model, dims: Dims) -> Graph {
     graph.output("loss", (out - 1.0).square().mean_all());
     let (graph, _) = expand(&graph);
     let forward = graph.nodes().len();
-    add_updates(&graph, &Sgd::new(0.01));
+    add_updates(&graph, &Sgd::new(RATE));
     let graph = autodiff::recompute(graph, forward);
     assert_eq!(graph.errors(), []);
     graph
@@ -65,6 +67,7 @@ fn compile(graph: &Graph, device: &Device) -> (Session, StepId) {
     let step = session
         .compile(graph)
         .unwrap_or_else(|error| panic!("{error}"));
+    let rates = Sgd::new(RATE).inputs(1);
     for (name, id) in graph.inputs() {
         let ty = graph.tensor(id).ty();
         let count = ty.shape.elements();
@@ -72,6 +75,9 @@ fn compile(graph: &Graph, device: &Device) -> (Session, StepId) {
             DType::U32 => {
                 let integers: Vec<u32> = (0..count).map(|i| (i * 7 % 3 % 2) as u32).collect();
                 session.input(step, &name, &integers)
+            }
+            _ if rates.iter().any(|(rate, _)| *rate == name) => {
+                session.input(step, &name, &[RATE as f32])
             }
             _ => {
                 let floats: Vec<f32> = (0..count).map(|i| (i as f32 * 0.37).sin()).collect();
@@ -150,6 +156,6 @@ fn models_of_sequences_train() {
     trains(
         "Whisper",
         &whisper,
-        &[("batch", 2), ("frames", 10), ("time", 4)],
+        &[("batch", 2), ("frames", 10), ("mels", 6), ("time", 4)],
     );
 }

@@ -99,7 +99,9 @@ impl Marks {
                 continue;
             }
             for layer in node.inputs.iter().filter_map(|id| self.inside[id.index()]) {
-                waiting.entry(layer).or_insert(index);
+                if !self.token.contains_key(&layer) {
+                    waiting.entry(layer).or_insert(index);
+                }
             }
             waiting.retain(|layer, reader| {
                 let known = node.inputs.iter().find(|input| {

@@ -48,10 +48,10 @@
 //! | `repeat(n)` | on a `Vec<L>`: `n` of them in a row |
 //! | `when(condition)` | on an `Option<L>`: there or not; where it is not, the input goes through |
 //! | `tie(field)` | uses the parameters of an earlier field |
-//! | `rename("h.0")` | stands under this path instead of the field's name; `""` for none |
+//! | `rename("h.{i}")` | stands under this path instead of the field's name; `""` for none; see [names](#names) |
 //! | `freeze` | its parameters are kept, not trained |
 //! | `init(KaimingNormal)` | its weights start like this; any [`Init`](crate::ir::Init), and `Kaiming` and `Xavier` for short |
-//! | `recompute` | its values may be computed again in the backward pass instead of kept |
+//! | `recompute` | what is computed inside is computed again in the backward pass instead of kept; in a repetition, element by element |
 //! | `skip` | the field is no layer; it starts as its type's `Default` |
 //!
 //! ```
@@ -276,6 +276,50 @@
 //!
 //! Where even the type is chosen at run time, a field can be a `Box<dyn Layer>`; see
 //! [`Make`](crate::model::Make).
+//!
+//! # Names
+//!
+//! A parameter's name is the path of fields to it. `rename` puts another path in the place of a field's
+//! name, so that a checkpoint of another program fits. On a repetition, `{i}` stands for the number of
+//! each element. Inside one it stands for the number of the element that the field is in, and the path
+//! takes the place of everything from the repetition on:
+//!
+//! ```
+//! # use meganeura::prelude::*;
+//! #[derive(Model)]
+//! #[model(config(width: usize), input(x: [batch, width]))]
+//! struct Block {
+//!     #[layer(out = width, rename("model.layers.{i}.mlp.up_proj"))]
+//!     up: Linear,
+//! }
+//!
+//! #[derive(Model)]
+//! #[model(input(x: [batch, 4]))]
+//! struct Net {
+//!     #[layer(repeat(2), width = 4)]
+//!     blocks: Vec<Block>,
+//!     #[layer(out = 4, rename("heads.{i}.out"))]
+//!     heads: [Linear; 2],
+//! }
+//!
+//! let graph = Graph::new();
+//! Net::new().build(&graph, &[("batch", 1)]);
+//! let names: Vec<String> = graph.variables().into_iter().map(|(variable, _)| variable.name).collect();
+//! assert_eq!(names[2], "model.layers.1.mlp.up_proj.weight");
+//! assert_eq!(names[4], "heads.0.out.weight");
+//! ```
+//!
+//! Where the names of a library layer's own parameters differ,
+//! [`Convention`](crate::interop::weights::Convention) translates them when a file is
+//! [loaded](crate::interop::safetensors::Tensors::load_into) or written.
+//!
+//! # Training and evaluation
+//!
+//! [`BatchNorm`](crate::layers::BatchNorm) and [`Dropout`](crate::layers::Dropout) do something else in
+//! training than otherwise. Which it is belongs to the graph, not to the model: a layer asks
+//! [`Graph::is_training`](crate::ir::Graph::is_training). [`Graph::new`](crate::ir::Graph::new) is for
+//! evaluation, [`Graph::training`](crate::ir::Graph::training) for training; a
+//! [`Trainer`](crate::train::Trainer) makes both for one model.
 //!
 //! # Layers of your own
 //!

@@ -7,9 +7,10 @@ use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
 use super::kernel::{
     Access, Accumulate, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel,
-    LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
+    LoopKernel, Operand, ScatterAddKernel, Store, ValueId,
 };
 use super::reference::Reference;
+use super::simplify::simplify;
 use crate::ir::{
     Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape, TensorType,
 };
@@ -530,110 +531,4 @@ fn fill_kernel(buffer: BufferId, ty: &TensorType, value: f32) -> Action {
         columns: ty.shape.elements(),
         body,
     })
-}
-
-/// The same kernel with as few axes as its accesses allow: longer rows mean less overhead.
-fn simplify(mut kernel: LoopKernel) -> LoopKernel {
-    drop_unit_axes(&mut kernel);
-    let mut axis = 0;
-    while axis + 1 < kernel.outer.len() {
-        if merges(&kernel, axis) {
-            merge(&mut kernel, axis);
-        } else {
-            axis += 1;
-        }
-    }
-    while flattens(&kernel) {
-        flatten(&mut kernel);
-    }
-    kernel
-}
-
-fn accesses(kernel: &mut LoopKernel) -> Vec<&mut Access> {
-    let Body {
-        program,
-        stores,
-        accumulates,
-    } = &mut kernel.body;
-    let loads = program
-        .instructions
-        .iter_mut()
-        .filter_map(|instruction| match instruction {
-            Instruction::Load(access) => Some(access),
-            _ => None,
-        });
-    let stores = stores.iter_mut().map(|store| &mut store.access);
-    loads
-        .chain(stores)
-        .chain(accumulates.iter_mut().map(|sum| &mut sum.access))
-        .collect()
-}
-
-fn indexes_outer(program: &Program) -> bool {
-    program
-        .instructions
-        .iter()
-        .any(|instruction| matches!(instruction, Instruction::OuterIndex(_)))
-}
-
-fn drop_unit_axes(kernel: &mut LoopKernel) {
-    if indexes_outer(&kernel.body.program) {
-        return;
-    }
-    for axis in (0..kernel.outer.len())
-        .rev()
-        .filter(|&axis| kernel.outer[axis] == 1)
-        .collect::<Vec<_>>()
-    {
-        kernel.outer.remove(axis);
-        for access in accesses(kernel) {
-            access.strides.remove(axis);
-        }
-    }
-}
-
-fn merges(kernel: &LoopKernel, axis: usize) -> bool {
-    let mut copy = kernel.clone();
-    let inner = kernel.outer[axis + 1];
-    !indexes_outer(&kernel.body.program)
-        && accesses(&mut copy)
-            .iter()
-            .all(|access| access.strides[axis] == access.strides[axis + 1] * inner)
-}
-
-fn merge(kernel: &mut LoopKernel, axis: usize) {
-    kernel.outer[axis] *= kernel.outer.remove(axis + 1);
-    for access in accesses(kernel) {
-        access.strides.remove(axis);
-    }
-}
-
-/// Whether the innermost outer axis and the columns are one run of columns.
-fn flattens(kernel: &LoopKernel) -> bool {
-    let Some(axis) = kernel.outer.len().checked_sub(1) else {
-        return false;
-    };
-    let by_column = |instruction: &Instruction| match instruction {
-        Instruction::ColumnIndex | Instruction::Reduce(..) => true,
-        Instruction::OuterIndex(index) => *index == axis,
-        _ => false,
-    };
-    let mut copy = kernel.clone();
-    let columns = kernel.columns;
-    // A lone column has no stride: it takes that of the rows.
-    let follows =
-        |access: &Access| columns == 1 || access.strides[axis] == access.column_stride * columns;
-    !kernel.body.program.instructions.iter().any(by_column)
-        && accesses(&mut copy).iter().all(|access| follows(access))
-}
-
-fn flatten(kernel: &mut LoopKernel) {
-    let lone = kernel.columns == 1;
-    kernel.columns *= kernel.outer.pop().expect("there is an axis to flatten");
-    for access in accesses(kernel) {
-        let stride = access.strides.pop().expect("as many strides as axes");
-        if lone {
-            access.column_stride = stride;
-        }
-    }
 }

@@ -12,6 +12,7 @@ mod order;
 mod parts;
 mod pieces;
 mod reference;
+mod simplify;
 mod sink;
 
 pub use order::{Schedule, ScheduledBuffer, Storage, schedule};

@@ -311,7 +311,8 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The groups in an order in which each comes after what it needs; among those that could
-    /// run, the one that the graph names first.
+    /// run, the one whose first node the graph names first: a gradient that ends in an update
+    /// runs where the gradient stands, so that what it reads is done with.
     fn order(&self) -> Vec<usize> {
         let groups = &self.fusion.groups;
         let alive: Vec<usize> = (0..groups.len())
@@ -324,7 +325,7 @@ impl<'a> Scheduler<'a> {
                 users[need].push(group);
             }
         }
-        let key = |group: usize| std::cmp::Reverse((groups[group].members.last().copied(), group));
+        let key = |group: usize| std::cmp::Reverse((groups[group].members.first().copied(), group));
         let mut ready: std::collections::BinaryHeap<_> = alive
             .iter()
             .filter(|&&group| waiting[group] == 0)
