@@ -2,14 +2,16 @@
 //!
 //! `cargo run --release --example yardstick -- mlp --threads 2`
 
+#[path = "common/workloads.rs"]
+mod workloads;
+
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use meganeura::autodiff::gradients;
-use meganeura::egraph::Rewrites;
+use meganeura::egraph::{CostModel, Rewrites, optimize};
 use meganeura::ir::random::Stream;
-use meganeura::ir::{DType, Graph, Init, Shape, Tensor, VariableKind};
+use meganeura::ir::{DType, Graph, Init, Shape, VariableKind};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
 use meganeura::runtime::{Session, SessionError, StepId};
@@ -81,7 +83,7 @@ struct Gpt {
 }
 
 /// What to train.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Workload {
     /// 784-128-10, batch 64, SGD.
     Mlp,
@@ -93,6 +95,12 @@ enum Workload {
     Gpt,
     /// LayerNorm and RMSNorm, forward and backward, 4096 × 768.
     Norms,
+    /// Two layers x·(W + A·B) of width 512 and rank 8, batch 512, A and B trained by AdamW.
+    Lora,
+    /// (Q·Kᵀ)·V, forward and backward, 8 heads of 512 × 64.
+    LinearAttention,
+    /// The mean over 128 positions of x·W + b, batch 16, 256-512, SGD.
+    MeanPool,
 }
 
 /// Which rewriting the graph goes through.
@@ -126,6 +134,9 @@ struct Arguments {
     /// `tests/fixtures/language_model.py`.
     #[arg(long, default_value_t = 0)]
     losses: usize,
+    /// Write a page to this file that shows the graph before and after rewriting.
+    #[arg(long)]
+    html: Option<std::path::PathBuf>,
 }
 
 /// A graph that trains, with the values of its inputs.
@@ -164,7 +175,22 @@ fn main() -> Result<(), SessionError> {
         Workload::Cnn => classifier(&Cnn::new(), 64, AdamW::new(1e-3), 60),
         Workload::Gpt => language_model(),
         Workload::Norms => norms(),
+        Workload::Lora => {
+            let optimizer = AdamW::new(1e-3);
+            let graph = workloads::lora(512, 512, 8, &optimizer);
+            plain(graph, Some(Box::new(optimizer)), 60)
+        }
+        Workload::LinearAttention => plain(workloads::linear_attention(8, 512, 64), None, 60),
+        Workload::MeanPool => {
+            let optimizer = Sgd::new(0.01);
+            let graph = workloads::mean_pool([16, 128], [256, 512], &optimizer);
+            plain(graph, Some(Box::new(optimizer)), 60)
+        }
     };
+    if let Some(file) = &arguments.html {
+        let title = format!("{:?}", arguments.workload).to_lowercase();
+        write_page(file, &title, &graph, rewrites);
+    }
     let mut session = Session::with_rewrites(&device, 0, rewrites)?;
     let step = session.compile(&graph)?;
     let build_ms = begin.elapsed().as_secs_f64() * 1e3;
@@ -223,6 +249,18 @@ fn main() -> Result<(), SessionError> {
         plan.peak_bytes(),
     );
     Ok(())
+}
+
+/// Write what rewriting makes of a graph to a file.
+fn write_page(file: &std::path::Path, title: &str, graph: &Graph, rewrites: Rewrites) {
+    let model = CostModel::default();
+    let (given, _) = optimize(graph, Rewrites::Off, &model);
+    let (result, report) = optimize(graph, rewrites, &model);
+    let page = report.to_html(title, &given, &result);
+    match std::fs::write(file, page) {
+        Ok(()) => eprint!("{report}"),
+        Err(error) => eprintln!("cannot write {}: {error}", file.display()),
+    }
 }
 
 struct Runner {
@@ -398,21 +436,28 @@ fn norms() -> Setup {
     let y = Norms::new().forward(&graph, &[x]);
     let loss = (y[0] * t).mean_all();
     graph.output("loss", loss);
-    let (graph, images) = expand(&graph);
-    let image = |tensor: Tensor<'_>| {
-        graph.tensor(images.get(tensor.id()).expect("every node has an image"))
-    };
-    let variables = graph.variables();
-    let sources: Vec<Tensor<'_>> = variables.iter().map(|(_, id)| graph.tensor(*id)).collect();
-    let seeds = [(image(loss), graph.constant(1.0))];
-    for ((variable, _), gradient) in variables.iter().zip(gradients(&seeds, &sources)) {
-        graph.output(&format!("gradient of {}", variable.name), gradient);
-    }
+    let graph = workloads::with_gradients(&graph);
     let inputs = vec![("t", Values::Floats(normal("t", rows * width)))];
     Setup {
         graph,
         inputs,
         optimizer: None,
         steps: 60,
+    }
+}
+
+/// A graph that only needs numbers for its inputs.
+fn plain(graph: Graph, optimizer: Option<Box<dyn Optimizer>>, steps: usize) -> Setup {
+    let given = graph.inputs().into_iter().filter_map(|(name, id)| {
+        let elements = graph.tensor(id).shape().elements();
+        let name = ["x", "t"].into_iter().find(|known| *known == name)?;
+        Some((name, Values::Floats(normal(name, elements))))
+    });
+    let inputs = given.collect();
+    Setup {
+        graph,
+        inputs,
+        optimizer,
+        steps,
     }
 }

@@ -5,8 +5,12 @@ mod egraph {
     pub mod contraction;
     pub mod form;
     pub mod limits;
+    pub mod offsets;
     pub mod random;
     pub mod support;
     pub mod table;
     pub mod training;
+    #[path = "../../examples/common/workloads.rs"]
+    pub mod workload_models;
+    pub mod workloads;
 }

@@ -97,8 +97,8 @@ fn attention_is_what_it_says() {
         kv_heads: 0,
         causal: true,
         rope: Rope::interleaved(100.0),
-        bias: Biases::None,
         score_matrix: false,
+        bias: Biases::None,
     };
     let close = |layer: SelfAttention, expected: &dyn Fn(&HashMap<String, Array>) -> Array| {
         let (found, leaves) = run(&layer, shape);
@@ -108,17 +108,30 @@ fn attention_is_what_it_says() {
         assert!(worst < 1e-9, "{layer:?} is {worst} off");
     };
     close(base, &|leaves| attention(base, leaves, shape, neighbours));
+    let by_primitives = SelfAttention {
+        score_matrix: true,
+        ..base
+    };
+    close(by_primitives, &|leaves| {
+        attention(base, leaves, shape, neighbours)
+    });
     let grouped = SelfAttention {
         heads: 4,
         kv_heads: 2,
         causal: false,
         rope: Rope::halves(100.0),
-        bias: Biases::None,
         score_matrix: false,
+        bias: Biases::None,
     };
-    close(grouped, &|leaves| {
-        attention(grouped, leaves, shape, halves(2))
-    });
+    for score_matrix in [false, true] {
+        let layer = SelfAttention {
+            score_matrix,
+            ..grouped
+        };
+        close(layer, &|leaves| {
+            attention(grouped, leaves, shape, halves(2))
+        });
+    }
 }
 
 #[test]

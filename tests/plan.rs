@@ -6,9 +6,11 @@ use std::collections::HashMap;
 
 use meganeura::autodiff::gradients;
 use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor, VariableKind};
+use meganeura::layers::{Rope, SelfAttention};
+use meganeura::model::Layer;
 use meganeura::ops;
 use meganeura::plan::{Plan, Role};
-use meganeura::schedule::kernel::Action;
+use meganeura::schedule::kernel::{Action, LoopKernel};
 use support::interpreter::interpret;
 use support::samples::{Random, relative_error, trial};
 
@@ -75,6 +77,53 @@ fn every_op_and_its_gradient_is_planned_as_it_means() {
             assert_plan_matches(&graph, &values, &format!("{} {case:?}", def.name));
         }
     }
+}
+
+/// The only kernel of a plan, a loop.
+fn only_loop(plan: &Plan) -> &LoopKernel {
+    let [kernel] = &plan.kernels[..] else {
+        panic!("one kernel expected\n{plan}");
+    };
+    match &kernel.action {
+        Action::Loop(kernel) => kernel,
+        _ => panic!("a loop expected\n{plan}"),
+    }
+}
+
+#[test]
+fn sums_over_what_lies_together_are_long_rows() {
+    let graph = Graph::new();
+    let x = graph.input("x", [4, 3, 5, 6], DType::F32);
+    graph.output("channels", x.exp().sum(&[0, 2, 3]));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "sums");
+    let kernel = only_loop(&plan);
+    assert_eq!((&kernel.outer[..], kernel.columns), (&[4, 3][..], 30));
+
+    // Rows that are wanted one by one stay, and what counts once for each row counts as often.
+    let graph = Graph::new();
+    let x = graph.input("x", [4, 3, 5, 6], DType::F32);
+    let y = graph.input("y", [4, 3, 1, 1], DType::F32);
+    graph.output("rows", x.sum(&[3]));
+    graph.output("repeated", (x.sum(&[3]) * y).sum(&[0, 2]));
+    graph.output(
+        "once",
+        (x + y).sum(&[0, 2, 3]) + y.broadcast([4, 3, 5, 1]).sum(&[0, 2]),
+    );
+    assert_plan_matches(&graph, &random_leaves(&graph), "rows and sums");
+}
+
+#[test]
+fn a_whole_put_together_is_filled_and_then_written_piece_by_piece() {
+    let graph = Graph::new();
+    let x = graph.input("x", [2, 5], DType::F32);
+    let y = graph.input("y", [2, 3], DType::F32);
+    let joined = Tensor::concat(&[x, y], 1);
+    graph.output("joined", joined);
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "concat");
+    assert_eq!(plan.kernels.len(), 2, "two pieces, no fill\n{plan}");
+    graph.output("padded", y.pad(&[(1, 0), (0, 2)], 3.0));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "pad");
+    assert_eq!(plan.kernels.len(), 4, "a fill and a piece more\n{plan}");
 }
 
 #[test]
@@ -337,4 +386,48 @@ fn who_else_reads_it_has_it_copied() {
     graph.output("product", rows.matmul(other));
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "axes that do not nest");
     assert_eq!(count_kernels(&plan)[0], 1, "{plan}");
+}
+
+/// The plan that trains an attention on so many positions.
+fn attention_plan(time: usize, score_matrix: bool) -> Plan {
+    let layer = SelfAttention {
+        heads: 4,
+        kv_heads: 2,
+        causal: true,
+        rope: Rope::interleaved(10_000.0),
+        score_matrix,
+        ..SelfAttention::from_config(SelfAttention::BASE)
+    };
+    let graph = Graph::new();
+    let x = graph.input("x", [1, time, 64], DType::F32);
+    let loss = (x + layer.forward(&graph, &[x])[0]).square().mean_all();
+    graph.output("loss", loss);
+    Plan::new(&with_descent(&graph, loss))
+}
+
+#[test]
+fn attentions_memory_grows_with_time_and_not_with_its_square() {
+    let elements = |time, score_matrix| attention_plan(time, score_matrix).arena_elements as f64;
+    let growth = |score_matrix| elements(4096, score_matrix) / elements(512, score_matrix);
+    // Eight times the positions.
+    assert!(growth(false) < 8.1, "{}", growth(false));
+    assert!(growth(true) > 40.0, "{}", growth(true));
+}
+
+#[test]
+fn an_attention_is_one_kernel_each_way_and_copies_nothing() {
+    let plan = attention_plan(32, false);
+    let attentions = plan
+        .kernels
+        .iter()
+        .filter(|kernel| matches!(kernel.action, Action::Attention(_)));
+    assert_eq!(attentions.count(), 2, "{plan}");
+    // Rotations: queries and keys, forward and backward, each straight into one buffer, and
+    // their table of angles.
+    let loops = plan
+        .kernels
+        .iter()
+        .filter(|kernel| matches!(kernel.action, Action::Loop(_)));
+    println!("{plan}");
+    assert!(loops.count() <= 9, "{plan}");
 }

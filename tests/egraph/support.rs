@@ -148,11 +148,34 @@ pub fn assert_equal(what: &str, a: &Array, b: &Array) {
     }
 }
 
-/// Optimize a graph both ways and compare all results on all kinds of values.
+/// All ways to optimize.
+pub const ALL: [Rewrites; 3] = [Rewrites::Off, Rewrites::Greedy, Rewrites::EGraph];
+
+/// Optimize a graph in all ways and compare all results on all kinds of values.
 pub fn check(what: &str, graph: &Graph, bound: u32, fills: &[Fill], seed: u64) -> Report {
+    check_as(what, graph, bound, fills, seed, &ALL)
+}
+
+/// Optimize a graph in some ways and compare all results on some kinds of values.
+pub fn check_as(
+    what: &str,
+    graph: &Graph,
+    bound: u32,
+    fills: &[Fill],
+    seed: u64,
+    ways: &[Rewrites],
+) -> Report {
     let model = CostModel::default();
+    let samples: Vec<_> = fills
+        .iter()
+        .map(|&kind| {
+            let leaves = fill(graph, kind, bound, &mut Random::new(seed));
+            let before = results(graph, &leaves);
+            (kind, leaves, before)
+        })
+        .collect();
     let mut last = Report::default();
-    for rewrites in [Rewrites::Off, Rewrites::Greedy, Rewrites::EGraph] {
+    for &rewrites in ways {
         let (optimized, report) = optimize(graph, rewrites, &model);
         let costlier = |reason: &String| reason == "the result would cost more";
         assert!(
@@ -166,11 +189,8 @@ pub fn check(what: &str, graph: &Graph, bound: u32, fills: &[Fill], seed: u64) -
         };
         assert_eq!(names(graph), names(&optimized), "{what}: the inputs");
         assert_eq!(graph.variables().len(), optimized.variables().len());
-        for &kind in fills {
-            let mut random = Random::new(seed);
-            let leaves = fill(graph, kind, bound, &mut random);
-            let before = results(graph, &leaves);
-            let after = results(&optimized, &leaves);
+        for (kind, leaves, before) in &samples {
+            let after = results(&optimized, leaves);
             assert_eq!(before.len(), after.len(), "{what}: the number of results");
             for ((name, a), (other, b)) in before.iter().zip(&after) {
                 assert_eq!(name, other);
@@ -180,4 +200,23 @@ pub fn check(what: &str, graph: &Graph, bound: u32, fills: &[Fill], seed: u64) -
         last = report;
     }
     last
+}
+
+/// Do the same for many seeds, on all cores.
+pub fn for_seeds(seeds: std::ops::Range<u64>, each: impl Fn(u64) + Sync) {
+    let next = std::sync::atomic::AtomicU64::new(seeds.start);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    each(seed);
+                }
+            });
+        }
+    });
 }

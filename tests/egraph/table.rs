@@ -67,7 +67,7 @@ fn every_op_and_its_gradient_stay_equal() {
             check(&what, &graph, bound, &fills, 7);
             for kind in fills {
                 let leaves = fill(&graph, kind, bound, &mut Random::new(3));
-                if let Err(message) = verify(&graph, &leaves, 2000) {
+                if let Err(message) = verify(&graph, &[leaves], 2000) {
                     panic!("{what}: {message}");
                 }
             }

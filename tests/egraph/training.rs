@@ -7,6 +7,7 @@ use meganeura::ops::expand;
 use meganeura::plan::Plan;
 
 use super::support::{Fill, check};
+use super::workload_models::with_gradients;
 
 /// x·W + b
 fn linear<'g>(name: &str, x: Tensor<'g>, to: usize) -> Tensor<'g> {
@@ -65,7 +66,8 @@ fn trained(graph: &Graph) -> Graph {
     result
 }
 
-fn mlp(batch: usize, sizes: &[usize], classes: usize) -> Graph {
+/// A classifier's training step.
+pub fn mlp(batch: usize, sizes: &[usize], classes: usize) -> Graph {
     let graph = Graph::new();
     let mut x = graph.input("x", [batch, sizes[0]], DType::F32);
     let labels = graph.input("labels", [batch], DType::U32);
@@ -105,7 +107,8 @@ fn block<'g>(x: Tensor<'g>, heads: usize) -> Tensor<'g> {
     x + fed
 }
 
-fn gpt(blocks: usize, batch: usize, time: usize, width: usize, vocabulary: usize) -> Graph {
+/// A small language model's training step.
+pub fn gpt(blocks: usize, batch: usize, time: usize, width: usize, vocabulary: usize) -> Graph {
     let graph = Graph::new();
     let tokens = graph.input("tokens", [batch, time], DType::U32);
     let labels = graph.input("labels", [batch, time], DType::U32);
@@ -121,6 +124,19 @@ fn gpt(blocks: usize, batch: usize, time: usize, width: usize, vocabulary: usize
     graph.output("loss", loss);
     assert!(graph.errors().is_empty(), "{:?}", graph.errors());
     trained(&graph)
+}
+
+/// LayerNorm and RMSNorm in a row, with the gradients of their weights and of x.
+pub fn norms(rows: usize, width: usize) -> Graph {
+    let graph = Graph::new();
+    let x = graph.state("x", [rows, width], Init::Zeros);
+    let t = graph.input("t", [rows, width], DType::F32);
+    let y = norm("layer", x);
+    let y = graph.scoped("rms", || {
+        y.rms_norm(graph.parameter("weight", [width], Init::Ones), 1e-5)
+    });
+    graph.output("loss", (y * t).mean_all());
+    with_gradients(&graph)
 }
 
 #[test]

@@ -113,3 +113,10 @@ fn a_language_model_trains_like_pytorch_on_the_gpu() {
     };
     trains_like_pytorch(&device);
 }
+
+#[test]
+fn a_language_model_trains_the_same_for_any_number_of_threads() {
+    let threads =
+        |count| Device::cpu_with_threads(std::num::NonZeroUsize::new(count).expect("not zero"));
+    assert_eq!(losses(&threads(1), 5), losses(&threads(3), 5));
+}

@@ -1,6 +1,9 @@
 //! Back into a graph: chosen terms through the tensor methods.
 
+use egg::Id;
+
 use super::emit::{self, Arithmetic, Binary, Unary};
+use super::explain::History;
 use super::facts::Known;
 use super::language::{Applied, Extents, NO_AXIS, Term};
 use super::region::{Cut, Instance, live};
@@ -16,6 +19,10 @@ pub(super) struct Step {
     pub operands: Vec<usize>,
     /// What is known of its class.
     pub known: Known,
+    /// Its class, in the e-graph it was chosen from.
+    pub class: Id,
+    /// What led to it.
+    pub history: History,
 }
 
 /// The chosen terms of a region.
@@ -62,6 +69,11 @@ impl Solution {
 
 /// The same graph without what no output needs.
 pub(super) fn without_dead_code(graph: &Graph) -> Graph {
+    live_copy(graph).0
+}
+
+/// The same graph without what no output needs, and where the nodes went.
+pub(super) fn live_copy(graph: &Graph) -> (Graph, Images) {
     let live = live(graph);
     let (result, leaves) = graph.successor();
     let nodes = graph.nodes();
@@ -71,7 +83,7 @@ pub(super) fn without_dead_code(graph: &Graph) -> Graph {
     }
     finish(graph, &result, &images);
     drop(nodes);
-    result
+    (result, images)
 }
 
 /// Outputs and updates, from their images.
@@ -106,13 +118,21 @@ fn copy<'g>(graph: &Graph, id: NodeId, result: &'g Graph, images: &mut Images) -
     image
 }
 
+/// A graph put together of solutions.
+pub(super) struct Assembled {
+    /// The graph.
+    pub graph: Graph,
+    /// What its nodes were made for: node, instance, and step of the instance's solution.
+    pub made: Vec<(NodeId, usize, usize)>,
+}
+
 /// The graph in which every region with a solution is replaced by it; an error where some
 /// term did not fit, which would be a mistake of this pass.
 pub(super) fn assemble(
     graph: &Graph,
     cut: &Cut,
     solutions: &[Option<Solution>],
-) -> Result<Graph, String> {
+) -> Result<Assembled, String> {
     let live = live(graph);
     let (result, leaves) = graph.successor();
     let count = graph.nodes().len();
@@ -160,8 +180,15 @@ pub(super) fn assemble(
         }
     }
     finish(graph, &result, &images);
-    drop(stamps);
-    Ok(result)
+    let mut made = Vec::new();
+    for (place, stamp) in stamps.into_iter().enumerate() {
+        let nodes = stamp.map_or(Vec::new(), |stamp| stamp.made);
+        made.extend(nodes.into_iter().map(|(node, step)| (node, place, step)));
+    }
+    Ok(Assembled {
+        graph: result,
+        made,
+    })
 }
 
 /// A solution put in the place of one instance.
@@ -170,6 +197,7 @@ struct Stamp<'s, 'g> {
     instance: &'s Instance,
     scopes: Vec<u32>,
     built: Vec<Option<Tensor<'g>>>,
+    made: Vec<(NodeId, usize)>,
     graph: &'g Graph,
 }
 
@@ -182,6 +210,7 @@ impl<'s, 'g> Stamp<'s, 'g> {
             instance,
             scopes: local.into_iter().map(scope).collect(),
             built: vec![None; solution.steps.len()],
+            made: Vec::new(),
             graph,
         }
     }
@@ -208,7 +237,11 @@ impl<'s, 'g> Stamp<'s, 'g> {
             if self.built[index].is_none() {
                 let graph = self.graph;
                 let scope = self.scopes[index];
+                let first = graph.nodes().len();
                 let built = graph.in_scope(scope, || self.step(index, old, images));
+                let new = (first..graph.nodes().len()).map(NodeId::new);
+                self.made.push((built.id(), index));
+                self.made.extend(new.map(|node| (node, index)));
                 self.built[index] = Some(built);
             }
         }

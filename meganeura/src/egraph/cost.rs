@@ -122,6 +122,7 @@ pub(super) struct Total {
     pub time: f64,
     pub bytes: f64,
     pub passes: u32,
+    pub kernels: u32,
 }
 
 impl CostModel {
@@ -153,6 +154,7 @@ impl CostModel {
             if loops {
                 kernels |= 1 << (state.depth % 64);
             }
+            total.kernels += u32::from(matches!(work.role, Role::Contraction | Role::Memory));
             total.time += work.time;
             total.passes = total.passes.max(state.passes);
             walked = walked.max(state.walked);
@@ -164,6 +166,11 @@ impl CostModel {
         for &root in roots {
             let base = states[root].base;
             states[base].stored = true;
+            if states[root].turned {
+                // Nobody looks at it through strides: it is copied.
+                total.time += self.memory(2.0 * work(root).elements);
+                total.kernels += 1;
+            }
         }
         for &node in order {
             if states[node].reads != 0 && !states[node].stored && states[node].computed {
@@ -180,6 +187,7 @@ impl CostModel {
             total.bytes += times * work.elements * 4.0;
         }
         total.time += walked + total.bytes * self.byte;
+        total.kernels += kernels.count_ones();
         total.time += f64::from(kernels.count_ones()) * self.launch;
         total
     }
@@ -384,6 +392,7 @@ impl CostModel {
             nanoseconds: total.time,
             bytes: total.bytes,
             passes: total.passes as usize,
+            kernels: total.kernels as usize,
             ..Estimate::default()
         };
         for &index in &order {
@@ -530,6 +539,8 @@ pub struct Estimate {
     pub nanoseconds: f64,
     /// Bytes between kernels.
     pub bytes: f64,
+    /// Kernels.
+    pub kernels: usize,
     /// The longest chain of reductions of rows that wait for each other.
     pub passes: usize,
     /// Reductions along the last axis.

@@ -66,7 +66,7 @@ fn type_of_place(region: &Region, place: usize) -> TensorType {
 }
 
 /// An op applied to classes.
-fn term(eg: &mut Terms, op: &Op, x: &[Id], types: &[TensorType], ty: &TensorType) -> Id {
+pub(super) fn term(eg: &mut Terms, op: &Op, x: &[Id], types: &[TensorType], ty: &TensorType) -> Id {
     match (op.def.algebra, op.def.lowering) {
         (Algebra::Sum(coefficients), _) => {
             let terms: Vec<(f64, Id)> = coefficients.iter().copied().zip(x.to_vec()).collect();

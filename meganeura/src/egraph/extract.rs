@@ -6,6 +6,9 @@
 //! root at a time while what the others use is free, one choice at a time, and by *sharing*:
 //! switch all users of a value to it that do not lose if it were free, then pay for it once.
 
+#[cfg(test)]
+mod tests;
+
 use egg::{Id, Language};
 use rustc_hash::FxHashMap;
 
@@ -42,6 +45,9 @@ pub(super) type Choices = Vec<usize>;
 
 /// No choice yet.
 const NONE: usize = usize::MAX;
+
+/// The most choices of which pairs are tried.
+const PAIRED: usize = 60;
 
 /// What the search may look at, in nodes.
 const FUEL: usize = 1_500_000;
@@ -270,6 +276,9 @@ impl<'a> Table<'a> {
             self.roots_anew(&mut choices, &mut cost);
             self.single_choices(&mut choices, &mut cost);
             self.shared_values(&mut choices, &mut cost);
+            if cost >= before * (1.0 - 1e-9) {
+                self.pairs(&mut choices, &mut cost);
+            }
             if cost >= before * (1.0 - 1e-9) || self.fuel == 0 {
                 break;
             }
@@ -357,6 +366,43 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Change two choices at once, where there are few.
+    fn pairs(&mut self, choices: &mut Choices, cost: &mut f64) {
+        let Some(order) = self.order(choices) else {
+            return;
+        };
+        let mut near = order.clone();
+        for &class in &order {
+            for choice in &self.classes[class] {
+                near.extend(&choice.operands);
+            }
+        }
+        near.sort_unstable();
+        near.dedup();
+        let moves: Vec<(usize, usize)> = near
+            .into_iter()
+            .flat_map(|class| (0..self.classes[class].len()).map(move |index| (class, index)))
+            .filter(|&(class, index)| choices[class] != index)
+            .collect();
+        if moves.len() > PAIRED {
+            return;
+        }
+        for (place, &first) in moves.iter().enumerate() {
+            for &second in moves[place + 1..].iter().filter(|other| other.0 != first.0) {
+                let old = (choices[first.0], choices[second.0]);
+                choices[first.0] = first.1;
+                choices[second.0] = second.1;
+                let total = self.total(choices);
+                if total < *cost * (1.0 - 1e-9) {
+                    *cost = total;
+                    return;
+                }
+                choices[first.0] = old.0;
+                choices[second.0] = old.1;
+            }
+        }
+    }
+
     /// Let all users of a value that is not computed yet switch to it at once.
     fn shared_values(&mut self, choices: &mut Choices, cost: &mut f64) {
         let Some(order) = self.order(choices) else {
@@ -417,6 +463,8 @@ impl<'a> Table<'a> {
                     term: choice.term.clone(),
                     operands: choice.operands.iter().map(|&of| places[of]).collect(),
                     known: self.eg[self.ids[class]].data.clone(),
+                    class: self.ids[class],
+                    history: [].into(),
                 }
             })
             .collect();

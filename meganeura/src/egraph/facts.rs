@@ -3,6 +3,7 @@
 use egg::{Analysis, DidMerge, EGraph, Id};
 use rustc_hash::FxHashMap;
 
+use super::explain::Made;
 use super::language::{Applied, Coefficient, Extents, LeafType, NO_AXIS, Term};
 use crate::ir::{Combine, DType, Lowering, ScalarOp};
 
@@ -50,6 +51,8 @@ pub(super) struct Facts {
     pub leaves: Vec<LeafType>,
     /// The layer of nodes made now.
     pub scope: Option<u32>,
+    /// What rules did.
+    pub log: Vec<Made>,
 }
 
 impl Facts {

@@ -12,6 +12,7 @@ mod build;
 mod cost;
 mod emit;
 mod encode;
+mod explain;
 mod extract;
 mod facts;
 mod greedy;
@@ -24,6 +25,7 @@ mod saturate;
 mod verify;
 
 pub use cost::{CostModel, Estimate};
+pub use explain::{Change, Explanation};
 pub use report::Report;
 pub use verify::{Verified, verify};
 
@@ -43,15 +45,22 @@ pub enum Rewrites {
     EGraph,
 }
 
+/// The names of all rules, as reports have them.
+pub fn rule_names() -> Vec<&'static str> {
+    rules::all().iter().map(|rule| rule.name).collect()
+}
+
 /// An equal graph of the same inputs, variables, outputs and updates that costs no more by
 /// the model.
 pub fn optimize(graph: &Graph, rewrites: Rewrites, model: &CostModel) -> (Graph, Report) {
     let start = Instant::now();
     let plain = build::without_dead_code(graph);
-    let before = model.estimate(&plain).nanoseconds;
+    let before = model.estimate(&plain);
     let mut report = Report {
-        cost_before: before,
-        cost_after: before,
+        cost_before: before.nanoseconds,
+        cost_after: before.nanoseconds,
+        before: before.clone(),
+        after: before,
         ..Report::default()
     };
     let mut result = plain;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::language::LeafType;
-use crate::ir::{Graph, Lowering, Node, NodeId, Op, TensorType};
+use crate::ir::{Graph, IndexBound, Lowering, Node, NodeId, Op, TensorType};
 
 /// A layer with everything inside it becomes one region up to this many nodes.
 const TARGET_NODES: usize = 120;
@@ -304,7 +304,8 @@ fn numbers(nodes: &[Node]) -> Vec<bool> {
 fn bounds(graph: &Graph, nodes: &[Node]) -> Vec<Option<usize>> {
     let mut bounds: Vec<Option<usize>> = vec![None; nodes.len()];
     let inputs = graph.inputs();
-    for promise in graph.index_bounds() {
+    let without_exception = |promise: &IndexBound| promise.except.is_none();
+    for promise in graph.index_bounds().into_iter().filter(without_exception) {
         for (name, id) in &inputs {
             if *name == promise.input {
                 let slot = &mut bounds[id.index()];

@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::cost::Estimate;
+use super::explain::{Explanation, Origins};
+use crate::ir::html::{Side, page};
+use crate::ir::{Graph, NodeId};
+
 /// How much each rule did and what came of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -12,6 +17,10 @@ pub struct Report {
     pub cost_before: f64,
     /// Estimated nanoseconds of the result.
     pub cost_after: f64,
+    /// The estimate for the graph as given: kernels, bytes, and what they are made of.
+    pub before: Estimate,
+    /// The estimate for the result.
+    pub after: Estimate,
     /// Regions of different structure, each optimized once.
     pub regions: usize,
     /// Their instances in the graph.
@@ -28,9 +37,54 @@ pub struct Report {
     pub stopped: BTreeMap<&'static str, usize>,
     /// Regions left as they were, and why.
     pub kept: Vec<String>,
+    pub(super) origins: Origins,
 }
 
 impl Report {
+    /// The rules that led to a node of the result, from the term it was derived as; none where
+    /// the node is as it was. Leaves of a term are named, other values of the given graph are
+    /// `%`n, as [`Rewrites::Off`](super::Rewrites::Off) numbers them.
+    pub fn explain(&self, node: NodeId) -> Option<Explanation> {
+        self.origins.explain(node)
+    }
+
+    /// A page with the graph as given (as [`Rewrites::Off`](super::Rewrites::Off) leaves it)
+    /// and the result beside it: pointing at a node tells the rules that led to it.
+    pub fn to_html(&self, title: &str, given: &Graph, result: &Graph) -> String {
+        let facts = |estimate: &Estimate| {
+            vec![
+                (
+                    "estimated time".to_owned(),
+                    format!("{:.1} µs", estimate.nanoseconds / 1e3),
+                ),
+                ("kernels".to_owned(), estimate.kernels.to_string()),
+                (
+                    "moved".to_owned(),
+                    format!("{:.2} MB", estimate.bytes / 1e6),
+                ),
+                ("contractions".to_owned(), estimate.contractions.to_string()),
+                ("passes over rows".to_owned(), estimate.passes.to_string()),
+            ]
+        };
+        let note = |node: NodeId| Some(self.explain(node)?.to_string());
+        let sides = [
+            Side {
+                title: "as derived".to_owned(),
+                facts: facts(&self.before),
+                graph: given,
+                note: &|_| None,
+            },
+            Side {
+                title: "as chosen".to_owned(),
+                facts: facts(&self.after),
+                graph: result,
+                note: &note,
+            },
+        ];
+        let words: Vec<(&str, usize)> = self.rules.iter().map(|(rule, n)| (*rule, *n)).collect();
+        page(title, &words, &sides)
+    }
+
     pub(super) fn stop(&mut self, why: &'static str) {
         *self.stopped.entry(why).or_default() += 1;
     }
@@ -49,6 +103,17 @@ impl fmt::Display for Report {
             "estimated time   {:>10.1} µs before, {:.1} µs after",
             self.cost_before / 1e3,
             self.cost_after / 1e3
+        )?;
+        writeln!(
+            f,
+            "kernels          {:>10} before, {} after",
+            self.before.kernels, self.after.kernels
+        )?;
+        writeln!(
+            f,
+            "megabytes moved  {:>10.3} before, {:.3} after",
+            self.before.bytes / 1e6,
+            self.after.bytes / 1e6
         )?;
         writeln!(
             f,

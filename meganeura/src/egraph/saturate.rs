@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use egg::Id;
 
-use super::build::{Solution, assemble, without_dead_code};
+use super::build::{Assembled, Solution, assemble, live_copy};
 use super::cost::CostModel;
 use super::encode::encode;
+use super::explain::{Chronicle, History, Made, Origins};
 use super::extract::Table;
 use super::facts::{Facts, Terms};
 use super::greedy::greedy;
@@ -16,7 +17,7 @@ use super::normal::{product, raw_product, sum};
 use super::region::{Cut, Region, cut};
 use super::rules::{CONTRACT, FACTOR, Rule, SHARE, SIMPLIFY};
 use super::{Report, Rewrites};
-use crate::ir::Graph;
+use crate::ir::{Attributes, Graph, NodeId};
 
 /// The phases and how many iterations each runs.
 const PHASES: [(&[&[Rule]], usize); 3] =
@@ -54,20 +55,51 @@ pub(super) fn regions(
     if solutions.iter().all(Option::is_none) {
         return None;
     }
-    let result = match assemble(graph, &cut, &solutions) {
-        Ok(result) => without_dead_code(&result),
+    let assembled = match assemble(graph, &cut, &solutions) {
+        Ok(assembled) => assembled,
         Err(reason) => {
             report.kept.push(reason);
             return None;
         }
     };
-    let after = model.estimate(&result).nanoseconds;
-    if after > report.cost_before {
+    let (result, images) = live_copy(&assembled.graph);
+    let after = model.estimate(&result);
+    if after.nanoseconds > report.cost_before {
         report.stop("the whole would cost more");
         return None;
     }
-    report.cost_after = after;
+    report.cost_after = after.nanoseconds;
+    report.after = after;
+    let image = |node: NodeId| images.get(node);
+    report.origins = origins(graph, &cut, &solutions, &assembled, image);
     Some(result)
+}
+
+/// How the nodes of a result came about.
+fn origins(
+    graph: &Graph,
+    cut: &Cut,
+    solutions: &[Option<Solution>],
+    assembled: &Assembled,
+    image: impl Fn(NodeId) -> Option<NodeId>,
+) -> Origins {
+    let nodes = graph.nodes();
+    let name = |leaf: &NodeId| match &nodes[leaf.index()].op.attributes {
+        Attributes::Named(name, ..) => name.clone(),
+        _ => format!("%{}", leaf.index()),
+    };
+    let instances = cut.instances.iter();
+    let names: Vec<std::sync::Arc<[String]>> = instances
+        .map(|instance| instance.leaves.iter().map(name).collect())
+        .collect();
+    let mut origins = Origins::default();
+    for &(node, place, step) in &assembled.made {
+        let solution = &solutions[cut.instances[place].region];
+        if let (Some(node), Some(solution)) = (image(node), solution) {
+            origins.note(node, &solution.steps[step].history, &names[place]);
+        }
+    }
+    origins
 }
 
 /// A cheaper form of a region; none where there is none.
@@ -98,7 +130,7 @@ fn solve(
         instances: vec![instance],
     };
     let solutions = [Some(best)];
-    let after = assemble(&graph, &cut, &solutions)?;
+    let after = assemble(&graph, &cut, &solutions)?.graph;
     // A graph that succeeds another has its inputs in the same order.
     let inputs: Vec<_> = after.inputs().into_iter().map(|input| input.1).collect();
     let since = region.since(&inputs);
@@ -131,6 +163,7 @@ fn saturate(
     let first = eg.total_number_of_nodes().max(30);
     let limit = (GROWTH * first).min(NODE_LIMIT.max(4 * first));
     let mut best = extract(&eg, &roots, model)?;
+    let mut chronicle = Chronicle::new(&eg, Vec::new());
     for _ in 0..ROUNDS {
         let before = best.1;
         for (index, (rules, iterations)) in PHASES.into_iter().enumerate() {
@@ -139,10 +172,13 @@ fn saturate(
                 && found.1 < best.1 * (1.0 - 1e-9)
             {
                 best = found;
+                chronicle.annotate(&eg, &mut best.0);
             }
             let last = index + 1 == PHASES.len();
             if last || eg.total_number_of_nodes() > AFRESH * first {
-                (eg, roots) = restart(&best.0, &eg.analysis);
+                let histories;
+                (eg, roots, histories) = restart(&best.0, &eg.analysis);
+                chronicle = Chronicle::new(&eg, histories);
             }
         }
         if best.1 >= before * (1.0 - 1e-6) || Instant::now() > deadline {
@@ -158,9 +194,11 @@ fn extract(eg: &Terms, roots: &[Id], model: &CostModel) -> Option<(Solution, f64
     Some((table.solution(&choices)?, cost))
 }
 
-/// An e-graph of nothing but a solution.
-pub(super) fn restart(solution: &Solution, facts: &Facts) -> (Terms, Vec<Id>) {
-    let mut eg = Terms::new(facts.clone());
+/// An e-graph of nothing but a solution, its roots, and what led to its classes.
+fn restart(solution: &Solution, facts: &Facts) -> (Terms, Vec<Id>, Vec<(Id, History)>) {
+    let mut facts = facts.clone();
+    facts.log.clear();
+    let mut eg = Terms::new(facts);
     let mut ids: Vec<Id> = Vec::with_capacity(solution.steps.len());
     for step in &solution.steps {
         eg.analysis.scope = step.known.scope;
@@ -172,7 +210,11 @@ pub(super) fn restart(solution: &Solution, facts: &Facts) -> (Terms, Vec<Id>) {
     eg.rebuild();
     let roots = solution.roots.iter().map(|&root| eg.find(ids[root]));
     let roots = roots.collect();
-    (eg, roots)
+    let steps = solution.steps.iter();
+    let histories = steps
+        .zip(&ids)
+        .map(|(step, &id)| (id, step.history.clone()));
+    (eg, roots, histories.collect())
 }
 
 /// A term on other operands, in normal form.
@@ -271,8 +313,15 @@ fn apply(eg: &mut Terms, rule: &Rule, limit: usize) -> usize {
             }
             let node = egg::Language::map_children(node, |child| eg.find(child));
             for equal in (rule.find)(eg, class, &node) {
+                let to = eg[equal].nodes.iter().take(8).cloned().collect();
                 if eg.union(class, equal) {
                     fired += 1;
+                    eg.analysis.log.push(Made {
+                        rule: rule.name,
+                        class,
+                        from: node.clone(),
+                        to,
+                    });
                 }
             }
         }

@@ -29,14 +29,17 @@ pub struct Verified {
 }
 
 /// Saturate every region of a graph (up to `limit` nodes each) and evaluate each term on the
-/// values that the region's leaves have for these inputs and variables. An error tells of two
-/// terms of one class that differ.
+/// values that the region's leaves have for each sample of inputs and variables. An error
+/// tells of two terms of one class that differ.
 pub fn verify(
     graph: &Graph,
-    leaves: &HashMap<String, Array>,
+    samples: &[HashMap<String, Array>],
     limit: usize,
 ) -> Result<Verified, String> {
-    let values = evaluate(graph, leaves);
+    let samples: Vec<Vec<Array>> = samples
+        .iter()
+        .map(|leaves| evaluate(graph, leaves))
+        .collect();
     let cut = cut(graph, &CostModel::default().depths(graph));
     let mut verified = Verified::default();
     for instance in &cut.instances {
@@ -51,19 +54,18 @@ pub fn verify(
         ] {
             run(&mut eg, rules, iterations, limit, deadline, &mut report);
         }
-        let values: Vec<Array> = instance
-            .leaves
-            .iter()
-            .map(|leaf: &NodeId| values[leaf.index()].clone())
-            .collect();
-        let found = verify_terms(&eg, &values)?;
-        verified.terms += found.terms;
-        verified.classes += found.classes;
+        for values in &samples {
+            let value = |leaf: &NodeId| values[leaf.index()].clone();
+            let values: Vec<Array> = instance.leaves.iter().map(value).collect();
+            let found = verify_terms(&eg, &values)?;
+            verified.terms += found.terms;
+            verified.classes += found.classes;
+        }
     }
     Ok(verified)
 }
 
-fn verify_terms(eg: &Terms, leaves: &[Array]) -> Result<Verified, String> {
+pub(super) fn verify_terms(eg: &Terms, leaves: &[Array]) -> Result<Verified, String> {
     let mut classes: Vec<Id> = eg.classes().map(|class| class.id).collect();
     classes.sort_unstable();
     let mut known: FxHashMap<Id, (Array, Term)> = FxHashMap::default();

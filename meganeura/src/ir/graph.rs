@@ -75,6 +75,8 @@ pub struct IndexBound {
     pub input: String,
     /// All its values are smaller.
     pub bound: usize,
+    /// But for this one, which says that there is none.
+    pub except: Option<u32>,
     /// The layer that needs it.
     pub path: String,
 }
@@ -470,6 +472,16 @@ impl Graph {
     /// Note that the integers of `indices` must lie below `bound`. Where they come straight
     /// from an input, they are checked when given.
     pub(crate) fn bound_indices(&self, indices: Tensor<'_>, bound: usize) {
+        self.bound_indices_except(indices, bound, None);
+    }
+
+    /// The same, but for one value that may stand in place of any.
+    pub(crate) fn bound_indices_except(
+        &self,
+        indices: Tensor<'_>,
+        bound: usize,
+        except: Option<u32>,
+    ) {
         if indices.is_poisoned() {
             return;
         }
@@ -487,7 +499,12 @@ impl Graph {
         else {
             return;
         };
-        let bound = IndexBound { input, bound, path };
+        let bound = IndexBound {
+            input,
+            bound,
+            except,
+            path,
+        };
         if !inner.bounds.contains(&bound) {
             inner.bounds.push(bound);
         }

@@ -9,10 +9,13 @@ mod attention;
 mod convolution;
 mod dtype;
 mod graph;
+pub mod html;
 mod init;
+mod loss;
 mod op;
 pub mod random;
 mod region;
+mod rotation;
 mod scalar;
 mod shape;
 mod text;
@@ -26,11 +29,13 @@ pub use graph::{
     Graph, GraphError, IndexBound, LayerRecord, Node, NodeId, Tensor, Variable, VariableKind,
 };
 pub use init::Init;
+pub use loss::{CrossEntropy, Labels};
 pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
     TensorType, Vjp,
 };
 pub use region::{Assembly, Steps, Window};
+pub use rotation::{Pairs, Rotation};
 pub use scalar::{Combine, ScalarOp};
 pub use shape::{Layout, Shape};
 pub use treatment::Treatment;

@@ -2,8 +2,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::{
-    Array, Assembly, AttentionPart, Combine, Convolution, DType, Layout, Pool, ScalarOp, Shape,
-    Sight, Steps, Tensor, Window,
+    Array, Assembly, AttentionPart, Combine, Convolution, DType, Labels, Layout, Pool, Rotation,
+    ScalarOp, Shape, Sight, Steps, Tensor, Window,
 };
 
 /// A float that compares and hashes by its bits, for use in attributes.
@@ -48,6 +48,12 @@ pub enum Attributes {
     ShapeAxis(Shape, usize),
     /// The result's element type.
     DType(DType),
+    /// How queries see keys.
+    Sight(Sight),
+    /// How labels count.
+    Labels(Labels),
+    /// How rows are rotated by their positions.
+    Rotation(Rotation),
     /// The places that are taken along each axis.
     Slice(Vec<Steps>),
     /// Where operands go in the result.
@@ -58,8 +64,6 @@ pub enum Attributes {
     Convolution(Convolution),
     /// How a pool's window moves, and whether padding counts in its mean.
     Pool(Pool, bool),
-    /// How queries see keys.
-    Sight(Sight),
     /// A leaf: its name and what it holds.
     Named(String, Shape, DType),
 }

@@ -1,6 +1,6 @@
 use std::fmt::{self, Write};
 
-use super::{Attributes, Graph, Node, NodeId};
+use super::{Attributes, Graph, Node, NodeId, Rotation};
 
 impl fmt::Display for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -13,15 +13,16 @@ impl fmt::Display for Attributes {
             Attributes::Rows(rows) => write!(f, "rows {rows}"),
             Attributes::ShapeAxis(_, axis) => write!(f, "axis {axis}"),
             Attributes::DType(dtype) => write!(f, "{dtype}"),
-            Attributes::Slice(ranges) => {
-                let axes: Vec<String> = ranges.iter().map(ToString::to_string).collect();
-                write!(f, "[{}]", axes.join(", "))
+            Attributes::Rotation(Rotation { axis, pairs, base }) => {
+                write!(f, "axis {axis}, {pairs:?}, base {}", base.value())
             }
-            Attributes::Assembly(assembly) => write!(f, "{assembly}"),
-            Attributes::Window(window) => write!(f, "{window}"),
-            Attributes::Convolution(convolution) => write!(f, "{convolution}"),
-            Attributes::Pool(pool, true) => write!(f, "{pool}, padding counts"),
-            Attributes::Pool(pool, false) => write!(f, "{pool}"),
+            Attributes::Labels(labels) => {
+                write!(f, "smoothing {}", labels.smoothing.value())?;
+                match labels.ignore {
+                    Some(ignore) => write!(f, ", ignore {ignore}"),
+                    None => Ok(()),
+                }
+            }
             Attributes::Sight(sight) => {
                 write!(f, "scale {}", sight.scale.value())?;
                 if sight.causal {
@@ -32,6 +33,15 @@ impl fmt::Display for Attributes {
                     None => Ok(()),
                 }
             }
+            Attributes::Slice(ranges) => {
+                let axes: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", axes.join(", "))
+            }
+            Attributes::Assembly(assembly) => write!(f, "{assembly}"),
+            Attributes::Window(window) => write!(f, "{window}"),
+            Attributes::Convolution(convolution) => write!(f, "{convolution}"),
+            Attributes::Pool(pool, true) => write!(f, "{pool}, padding counts"),
+            Attributes::Pool(pool, false) => write!(f, "{pool}"),
             Attributes::Named(name, ..) => write!(f, "{name}"),
         }
     }

@@ -1,7 +1,7 @@
 //! Attention of a sequence to itself.
 
 use super::{Biases, Linear};
-use crate::ir::{Attention, DType, Graph, Tensor};
+use crate::ir::{Attention, DType, Graph, Pairs, Tensor};
 use crate::layer;
 use crate::model::Layer;
 use crate::walk::{Message, Shapes};
@@ -37,43 +37,14 @@ impl Rope {
         Rope::Halves { base }
     }
 
-    /// Rotates `[.., time, heads, width]`.
-    fn rotate<'g>(self, x: Tensor<'g>) -> Tensor<'g> {
-        let (base, interleaved) = match self {
-            Rope::None => return x,
-            Rope::Interleaved { base } => (base, true),
-            Rope::Halves { base } => (base, false),
-        };
-        let graph = x.graph();
-        let shape = x.shape();
-        let [outer @ .., time, heads, width] = shape.dims() else {
-            return x;
-        };
-        let (time, half) = (*time, width / 2);
-        // The pair that each number is in, and the other number of that pair, one of both negated.
-        let (pair, other) = if interleaved {
-            let pairs = [outer, &[time, *heads, half, 2]].concat();
-            (
-                graph.index([time, half, 2], 1),
-                x.reshape(pairs).matmul(turn(graph)),
-            )
-        } else {
-            let pairs = [outer, &[time, *heads, 2, half]].concat();
-            let turned = x.reshape(pairs).swap_last().matmul(turn(graph)).swap_last();
-            (graph.index([time, 2, half], 2), turned)
-        };
-        let along = [time, 1, *width];
-        let pair = pair.cast(DType::F32).reshape(along);
-        let position = graph.index(along, 0).cast(DType::F32);
-        let angle = position * (pair * (-base.ln() / half as f64)).exp();
-        x * angle.cos() + other.reshape(shape.clone()) * angle.sin()
+    /// Rotates `[batch, time, heads, width]`.
+    fn rotate(self, x: Tensor<'_>) -> Tensor<'_> {
+        match self {
+            Rope::None => x,
+            Rope::Interleaved { base } => x.rope(1, Pairs::Interleaved, base),
+            Rope::Halves { base } => x.rope(1, Pairs::Halves, base),
+        }
     }
-}
-
-/// The quarter turn: `[a, b]` times it is `[-b, a]`.
-fn turn(graph: &Graph) -> Tensor<'_> {
-    let along = |axis| graph.index([2, 2], axis).cast(DType::F32);
-    along(1) - along(0)
 }
 
 /// Multi-head attention of a sequence to itself (Vaswani et al., 2017): `[batch, time, width]` to the
@@ -91,11 +62,11 @@ pub struct SelfAttention {
     pub causal: bool,
     /// How positions are told.
     pub rope: Rope,
-    /// Which projections have a bias.
-    pub bias: Biases,
     /// Whether all scores are computed at once and kept, in memory that grows with the square
     /// of time, instead of in tiles. The values are the same.
     pub score_matrix: bool,
+    /// Which projections have a bias.
+    pub bias: Biases,
 }
 
 impl SelfAttention {
@@ -147,8 +118,8 @@ impl Layer for SelfAttention {
         kv_heads: 0,
         causal: false,
         rope: Rope::None,
-        bias: Biases::None,
         score_matrix: false,
+        bias: Biases::None,
     };
     const REQUIRED: &'static [&'static str] = &["heads"];
 
@@ -191,9 +162,10 @@ impl Layer for SelfAttention {
         };
         let (head, keys) = (width / self.heads.max(1), self.key_heads());
         let project = |name, heads: usize| {
-            let out = heads * head;
-            let bias = self.bias.of(name);
-            let linear = Linear { out, bias };
+            let linear = Linear {
+                out: heads * head,
+                bias: self.bias.of(name),
+            };
             let projected = graph.scoped(name, || linear.apply(x));
             projected.reshape([batch, time, heads, head])
         };

@@ -21,6 +21,7 @@ mod pool;
 mod random;
 mod reduce;
 mod region;
+mod rotary;
 mod rules;
 mod unary;
 
@@ -47,6 +48,7 @@ pub fn all() -> Vec<&'static OpDef> {
         activation::OPS,
         normalization::OPS,
         attention::OPS,
+        rotary::OPS,
         loss::OPS,
     ]
     .concat()

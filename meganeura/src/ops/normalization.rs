@@ -2,7 +2,7 @@
 //! found, not written.
 
 use super::rules::{BASE, rows};
-use crate::ir::{Attributes, Case, Domain, Lowering, OpDef, Shape, Tensor, TensorType};
+use crate::ir::{Attributes, Case, DType, Domain, Lowering, OpDef, Shape, Tensor, TensorType};
 
 pub const OPS: &[&OpDef] = &[&SOFTMAX, &LOG_SOFTMAX, &LAYER_NORM, &RMS_NORM];
 
@@ -16,20 +16,37 @@ fn shifted(x: Tensor<'_>) -> Tensor<'_> {
     x - x.max(&last(x)).detach()
 }
 
-/// eˣ / Σ eˣ along the last axis.
+/// x less its row's maximum, finite too where the whole row is −∞.
+fn shifted_from_finite(x: Tensor<'_>) -> Tensor<'_> {
+    let lowest = x.graph().constant(f64::from(f32::MIN));
+    x - x.max(&last(x)).maximum(lowest).detach()
+}
+
+/// A row's sum of exponentials, of which the largest is 1, or 1 where all are 0: no gradient
+/// flows through that choice.
+fn sum_or_one<'g>(e: Tensor<'g>) -> Tensor<'g> {
+    let sum = e.sum(&last(e));
+    let none = sum.equal(e.graph().constant(0.0));
+    sum + none.cast(DType::F32)
+}
+
+/// eˣ / Σ eˣ along the last axis; a row that is −∞ everywhere gives 0.
 pub static SOFTMAX: OpDef = OpDef {
     name: "softmax",
     shape: rows,
     evaluate: |_, x, _| {
         x[0].map_rows(|row| {
             let max = row.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
+            if max == f64::NEG_INFINITY && !row.iter().any(|x| x.is_nan()) {
+                return vec![0.0; row.len()];
+            }
             let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
             row.iter().map(|x| (x - max).exp() / sum).collect()
         })
     },
     lowering: Lowering::Expand(|_, x| {
-        let e = shifted(x[0]).exp();
-        e / e.sum(&last(x[0]))
+        let e = shifted_from_finite(x[0]).exp();
+        e / sum_or_one(e)
     }),
     cases: row_cases,
     ..BASE
@@ -151,9 +168,17 @@ pub static RMS_NORM: OpDef = OpDef {
 };
 
 impl<'g> Tensor<'g> {
-    /// eˣ / Σ eˣ along the last axis.
+    /// eˣ / Σ eˣ along the last axis; a row that is −∞ everywhere gives 0.
     pub fn softmax(self) -> Tensor<'g> {
         self.graph().apply(&SOFTMAX, Attributes::None, &[self])
+    }
+
+    /// The softmax over the elements where a truth value of the same shape holds; 0 elsewhere,
+    /// and in rows where it holds nowhere.
+    pub fn masked_softmax(self, seen: Tensor<'g>) -> Tensor<'g> {
+        let graph = self.graph();
+        let hidden = graph.constant(f64::NEG_INFINITY);
+        seen.select(self, hidden).softmax()
     }
 
     /// x − ln Σ eˣ along the last axis.

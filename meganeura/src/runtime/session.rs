@@ -403,7 +403,9 @@ impl Session {
             });
         }
         for bound in &input.bounds {
-            if let Some(position) = raw.iter().position(|&value| value as usize >= bound.bound) {
+            let beyond =
+                |&value: &u32| value as usize >= bound.bound && Some(value) != bound.except;
+            if let Some(position) = raw.iter().position(beyond) {
                 return Err(SessionError::Index {
                     input: name.to_owned(),
                     position,

@@ -2,18 +2,17 @@
 
 use rustc_hash::FxHashMap;
 
-use super::attention::{AttentionKernel, AttentionPass};
 use super::axes::merge_axes;
 use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
 use super::kernel::{
     Access, Accumulate, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel,
-    LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
+    LoopKernel, Operand, ScatterAddKernel, Store, ValueId,
 };
 use super::reference::Reference;
+use super::simplify::simplify;
 use crate::ir::{
-    AttentionPart, Attributes, Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp,
-    Shape, TensorType,
+    Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape, TensorType,
 };
 
 /// What emission needs to know of the rest of the schedule.
@@ -67,7 +66,7 @@ impl Building {
 }
 
 impl<'a> Emitter<'a> {
-    fn node(&self, id: NodeId) -> &'a Node {
+    pub(super) fn node(&self, id: NodeId) -> &'a Node {
         &self.nodes[id.index()]
     }
 
@@ -271,98 +270,14 @@ impl<'a> Emitter<'a> {
         }))
     }
 
-    /// The members are parts of one attention.
-    fn attention_kernel(&self, members: &[NodeId]) -> AttentionKernel {
-        let parts: FxHashMap<_, _> = members
-            .iter()
-            .filter_map(|&id| match self.node(id).op.def.lowering {
-                Lowering::Attention(part) => Some((part, id)),
-                _ => None,
-            })
-            .collect();
-        let result = |part| Some(*self.stores_of.get(parts.get(&part)?)?.first()?);
-        let with = |id: &&NodeId| self.node(**id).inputs.len();
-        let largest = *members
-            .iter()
-            .max_by_key(with)
-            .expect("a part in its group");
-        let node = self.node(largest);
-        let Attributes::Sight(sight) = node.op.attributes else {
-            unreachable!("its shape rule asks for it");
-        };
-        let access = |operand: usize| self.whole_access(node.inputs[operand]);
-        let dims = |operand: usize| self.node(node.inputs[operand]).ty.shape.dims();
-        let [batch @ .., queries, heads, width] = dims(0) else {
-            unreachable!("its shape rule asks for three axes");
-        };
-        let key = &dims(1)[batch.len()..];
-        let backward = parts.keys().any(|part| part.is_gradient());
-        let has_values = backward || parts.contains_key(&AttentionPart::Output);
-        let before_mask = if backward {
-            6
-        } else {
-            2 + usize::from(has_values)
-        };
-        let pass = match backward {
-            false => AttentionPass::Forward {
-                output: result(AttentionPart::Output),
-                normalizer: result(AttentionPart::Normalizer),
-            },
-            true => AttentionPass::Backward {
-                upstream: access(3),
-                normalizer: access(4),
-                sums: access(5),
-                query: result(AttentionPart::QueryGradient),
-                key: result(AttentionPart::KeyGradient),
-                value: result(AttentionPart::ValueGradient),
-            },
-        };
-        AttentionKernel {
-            batch: batch.to_vec(),
-            queries: *queries,
-            keys: key[0],
-            heads: *heads,
-            group: heads / key[1].max(1),
-            width: *width,
-            value_width: if has_values {
-                dims(2)[batch.len() + 2]
-            } else {
-                0
-            },
-            scale: sight.scale.value() as f32,
-            causal: sight.causal,
-            window: sight.window,
-            query: access(0),
-            key: access(1),
-            value: has_values.then(|| access(2)),
-            mask: sight.mask.map(|_| access(before_mask)),
-            pass,
-        }
-    }
-
-    /// A value in memory, over all axes but the last and columns.
-    fn whole_access(&self, id: NodeId) -> Access {
-        let reference = &self.fusion.references.of[id.index()];
-        let node = self.node(id);
-        let domain = Domain::of(&node.ty.shape);
-        let (strides, column_stride) = domain
-            .strides(&reference.layout, Place::Full)
-            .expect("a layout fits its own shape");
-        Access {
-            buffer: self.buffer_of[&reference.base],
-            dtype: node.ty.dtype,
-            offset: reference.layout.offset,
-            strides,
-            column_stride,
-        }
-    }
-
     /// Compute one member and store it where it is wanted.
     fn member(&self, building: &mut Building, id: NodeId) {
         let node = self.node(id);
         let place = self.fusion.role_of[id.index()].place;
-        if let Lowering::Reduce(combine) = node.op.def.lowering {
-            return self.reduction(building, id, combine);
+        match node.op.def.lowering {
+            Lowering::Reduce(combine) => return self.reduction(building, id, combine),
+            Lowering::Assemble => return self.store_pieces(building, id),
+            _ => {}
         }
         let operands: Vec<ValueId> = self
             .fusion
@@ -373,6 +288,31 @@ impl<'a> Emitter<'a> {
         let value = self.pointwise(building, id, operands);
         building.values.insert(id, value);
         self.store(building, id);
+    }
+
+    /// Pieces that the kernel computes go straight to their places.
+    fn store_pieces(&self, building: &mut Building, id: NodeId) {
+        let node = self.node(id);
+        let whole = Layout::contiguous(&node.ty.shape);
+        let places = node.op.attributes.as_assembly().into_iter();
+        let places = places.flat_map(|assembly| &assembly.pieces);
+        for (input, steps) in node.inputs.iter().zip(places) {
+            let base = self.fusion.references.of[input.index()].base;
+            let place = whole.sliced(steps);
+            let strides = building.domain.strides(&place, Place::Full);
+            let (strides, column_stride) = strides.expect("checked when it joined");
+            for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
+                let access = Access {
+                    buffer,
+                    dtype: node.ty.dtype,
+                    offset: place.offset,
+                    strides: strides.clone(),
+                    column_stride,
+                };
+                let value = building.values[&base];
+                building.body.stores.push(Store { value, access });
+            }
+        }
     }
 
     fn reduction(&self, building: &mut Building, id: NodeId, combine: Combine) {
@@ -591,110 +531,4 @@ fn fill_kernel(buffer: BufferId, ty: &TensorType, value: f32) -> Action {
         columns: ty.shape.elements(),
         body,
     })
-}
-
-/// The same kernel with as few axes as its accesses allow: longer rows mean less overhead.
-fn simplify(mut kernel: LoopKernel) -> LoopKernel {
-    drop_unit_axes(&mut kernel);
-    let mut axis = 0;
-    while axis + 1 < kernel.outer.len() {
-        if merges(&kernel, axis) {
-            merge(&mut kernel, axis);
-        } else {
-            axis += 1;
-        }
-    }
-    while flattens(&kernel) {
-        flatten(&mut kernel);
-    }
-    kernel
-}
-
-fn accesses(kernel: &mut LoopKernel) -> Vec<&mut Access> {
-    let Body {
-        program,
-        stores,
-        accumulates,
-    } = &mut kernel.body;
-    let loads = program
-        .instructions
-        .iter_mut()
-        .filter_map(|instruction| match instruction {
-            Instruction::Load(access) => Some(access),
-            _ => None,
-        });
-    let stores = stores.iter_mut().map(|store| &mut store.access);
-    loads
-        .chain(stores)
-        .chain(accumulates.iter_mut().map(|sum| &mut sum.access))
-        .collect()
-}
-
-fn indexes_outer(program: &Program) -> bool {
-    program
-        .instructions
-        .iter()
-        .any(|instruction| matches!(instruction, Instruction::OuterIndex(_)))
-}
-
-fn drop_unit_axes(kernel: &mut LoopKernel) {
-    if indexes_outer(&kernel.body.program) {
-        return;
-    }
-    for axis in (0..kernel.outer.len())
-        .rev()
-        .filter(|&axis| kernel.outer[axis] == 1)
-        .collect::<Vec<_>>()
-    {
-        kernel.outer.remove(axis);
-        for access in accesses(kernel) {
-            access.strides.remove(axis);
-        }
-    }
-}
-
-fn merges(kernel: &LoopKernel, axis: usize) -> bool {
-    let mut copy = kernel.clone();
-    let inner = kernel.outer[axis + 1];
-    !indexes_outer(&kernel.body.program)
-        && accesses(&mut copy)
-            .iter()
-            .all(|access| access.strides[axis] == access.strides[axis + 1] * inner)
-}
-
-fn merge(kernel: &mut LoopKernel, axis: usize) {
-    kernel.outer[axis] *= kernel.outer.remove(axis + 1);
-    for access in accesses(kernel) {
-        access.strides.remove(axis);
-    }
-}
-
-/// Whether the innermost outer axis and the columns are one run of columns.
-fn flattens(kernel: &LoopKernel) -> bool {
-    let Some(axis) = kernel.outer.len().checked_sub(1) else {
-        return false;
-    };
-    let by_column = |instruction: &Instruction| match instruction {
-        Instruction::ColumnIndex | Instruction::Reduce(..) => true,
-        Instruction::OuterIndex(index) => *index == axis,
-        _ => false,
-    };
-    let mut copy = kernel.clone();
-    let columns = kernel.columns;
-    // A lone column has no stride: it takes that of the rows.
-    let follows =
-        |access: &Access| columns == 1 || access.strides[axis] == access.column_stride * columns;
-    !kernel.body.program.instructions.iter().any(by_column)
-        && accesses(&mut copy).iter().all(|access| follows(access))
-}
-
-fn flatten(kernel: &mut LoopKernel) {
-    let lone = kernel.columns == 1;
-    kernel.columns *= kernel.outer.pop().expect("there is an axis to flatten");
-    for access in accesses(kernel) {
-        let stride = access.strides.pop().expect("as many strides as axes");
-        if lone {
-            access.column_stride = stride;
-        }
-    }
 }

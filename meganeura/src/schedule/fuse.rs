@@ -42,7 +42,7 @@ pub struct Role {
 
 impl Role {
     /// An elementwise node of full values.
-    const FULL: Role = Role {
+    pub(super) const FULL: Role = Role {
         place: Place::Full,
         reads: Place::Full,
     };
@@ -131,6 +131,7 @@ impl<'a> Fusion<'a> {
             }
         }
         fusion.merge();
+        fusion.put_pieces_in_place();
         fusion.sink(&readers, stored);
         fusion
     }
@@ -579,7 +580,7 @@ impl<'a> Fusion<'a> {
         usable(first, second) && usable(second, first)
     }
 
-    fn merge_into(&mut self, from: usize, into: usize) {
+    pub(super) fn merge_into(&mut self, from: usize, into: usize) {
         let members = std::mem::take(&mut self.groups[from].members);
         let needs = std::mem::take(&mut self.groups[from].needs);
         for &id in &members {

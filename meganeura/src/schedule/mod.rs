@@ -9,7 +9,10 @@ mod emit;
 mod fuse;
 pub mod kernel;
 mod order;
+mod parts;
+mod pieces;
 mod reference;
+mod simplify;
 mod sink;
 
 pub use order::{Schedule, ScheduledBuffer, Storage, schedule};

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::ir::{DType, Graph, Tensor};
+use crate::ir::{CrossEntropy, DType, Graph, Tensor};
 
 type Build = dyn for<'g> Fn(&'g Graph, &[Tensor<'g>], &[Tensor<'g>]) -> Tensor<'g>;
 
@@ -22,6 +22,24 @@ impl Loss {
                 outputs[0].cross_entropy(targets[0])
             })
         }
+    }
+
+    /// The same with smoothed labels, and without the rows whose label is to be ignored.
+    pub fn cross_entropy_with(labels: &str, how: CrossEntropy) -> Loss {
+        Loss {
+            classes: true,
+            ..Loss::custom(&[(labels, DType::U32)], move |_, outputs, targets| {
+                outputs[0].cross_entropy_with(targets[0], &how)
+            })
+        }
+    }
+
+    /// The mean binary cross entropy of the first output, taken as logits, with a float field
+    /// of targets from 0 to 1.
+    pub fn binary_cross_entropy(targets: &str) -> Loss {
+        Loss::custom(&[(targets, DType::F32)], |_, outputs, targets| {
+            outputs[0].binary_cross_entropy(targets[0]).mean_all()
+        })
     }
 
     /// The mean of the squared differences of the first output and a float field.

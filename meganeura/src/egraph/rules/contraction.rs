@@ -6,9 +6,9 @@ use egg::Id;
 
 use super::CROWD;
 use crate::egraph::facts::Terms;
-use crate::egraph::language::{NO_AXIS, Term};
+use crate::egraph::language::{Extents, NO_AXIS, Term};
 use crate::egraph::normal::{contract, product, reduce, rename, sum};
-use crate::ir::Combine;
+use crate::ir::{Combine, Shape};
 
 /// The matrix products in a class.
 fn contractions(eg: &Terms, class: Id) -> Vec<(u32, Id, Id)> {
@@ -293,4 +293,88 @@ pub(super) fn common_operand(eg: &mut Terms, class: Id, term: &Term) -> Vec<Id> 
         }
     }
     result
+}
+
+/// A matrix product over axes that were merged into one, `Σ_bt x(b,t,m)·y(b,t,n)`, where one
+/// operand is constant along some of them: the other is summed along those first.
+pub(super) fn sum_before_merging(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
+    let Term::Contract(k, [a, b]) = *term else {
+        return Vec::new();
+    };
+    let mut result = Vec::new();
+    for (left, from) in merged_rows(eg, a, true) {
+        for (right, other) in merged_rows(eg, b, false) {
+            let lead = from.rank() - 1;
+            if other.rank() - 1 != lead || from.dims()[..lead] != other.dims()[..lead] {
+                continue;
+            }
+            result.extend(sum_merged(eg, k, left, right, &from));
+        }
+    }
+    result
+}
+
+/// What a class is a reshape of that merges all axes but the last: the operand and its shape.
+/// The rows come last when `turned`.
+fn merged_rows(eg: &Terms, class: Id, turned: bool) -> Vec<(Id, Shape)> {
+    let reshapes = |class: Id| {
+        let nodes = eg[class].nodes.iter();
+        nodes.filter_map(|node| match node {
+            Term::Apply(op, of) => {
+                let applied = &eg.analysis.ops[*op as usize];
+                let from = &applied.operands.first()?.shape;
+                let to = &applied.result.shape;
+                let merges = applied.reshape
+                    && (to.rank() == 2 && from.rank() > 2)
+                    && from.last() == to.last();
+                merges.then(|| (eg.find(of[0]), from.clone()))
+            }
+            _ => None,
+        })
+    };
+    if !turned {
+        return reshapes(class).take(2).collect();
+    }
+    let turns = eg[class].nodes.iter().filter_map(|node| match node {
+        Term::Rename(sources, [child]) if sources[..] == [1, 0] => Some(eg.find(*child)),
+        _ => None,
+    });
+    turns
+        .take(2)
+        .flat_map(|child| reshapes(child).take(2))
+        .collect()
+}
+
+fn sum_merged(eg: &mut Terms, k: u32, left: Id, right: Id, from: &Shape) -> Option<Id> {
+    let (a, b) = (eg[left].data.extents, eg[right].data.extents);
+    let extents = Extents::of(from);
+    let merged = (1..from.rank()).filter(|&axis| extents.varies(axis));
+    let (mut of_left, mut of_right, mut idle, mut both) = (Vec::new(), Vec::new(), 1.0, Vec::new());
+    for axis in merged {
+        let along = (axis as u8, extents.get(axis));
+        match (a.varies(axis), b.varies(axis)) {
+            (true, true) => both.push(axis as u8),
+            (true, false) => of_left.push(along),
+            (false, true) => of_right.push(along),
+            (false, false) => idle *= f64::from(along.1),
+        }
+    }
+    if both.len() > 1 || both.len() == 1 && extents.get(usize::from(both[0])) == k {
+        return None;
+    }
+    let left = reduce(eg, Combine::Sum, &of_left, left);
+    let right = reduce(eg, Combine::Sum, &of_right, right);
+    let value = match both[..] {
+        [axis] => {
+            let left = rename(eg, &[axis, 0], left);
+            let right = rename(eg, &[0, axis], right);
+            let k = extents.get(usize::from(axis));
+            contract(eg, k, left, right)
+        }
+        _ => {
+            let left = rename(eg, &[NO_AXIS, 0], left);
+            product(eg, &[(2, left), (2, right)])
+        }
+    };
+    Some(sum(eg, &[(idle, value)]))
 }

@@ -12,6 +12,8 @@ mod movement;
 mod products;
 mod reductions;
 mod sums;
+#[cfg(test)]
+mod tests;
 
 use egg::Id;
 
@@ -52,8 +54,6 @@ pub(super) const SIMPLIFY: &[Rule] = &[
     rule("compose views", Kind::Rename, movement::compose_renames),
     rule("compose reshapes", Kind::Apply, movement::compose_reshapes),
     rule("reduce renamed", Kind::Reduce, movement::reduce_renamed),
-    rule("rename sum", Kind::Sum, movement::renamed_sum),
-    rule("rename product", Kind::Product, movement::renamed_product),
 ];
 
 /// Matrix products: order, scale, and what can be summed before.
@@ -75,6 +75,11 @@ pub(super) const CONTRACT: &[Rule] = &[
         contraction::constant_operand,
     ),
     rule("common operand", Kind::Sum, contraction::common_operand),
+    rule(
+        "sum before merging",
+        Kind::Contract,
+        contraction::sum_before_merging,
+    ),
 ];
 
 /// Takes common factors out of sums.
@@ -90,6 +95,17 @@ pub(super) const SHARE: &[Rule] = &[
     rule("reuse", Kind::Product, products::reuse),
     rule("fold coefficient", Kind::Sum, sums::fold_coefficient),
 ];
+
+/// Every rule once.
+pub(super) fn all() -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    for rule in [SIMPLIFY, CONTRACT, FACTOR, SHARE].concat() {
+        if rules.iter().all(|known| known.name != rule.name) {
+            rules.push(rule);
+        }
+    }
+    rules
+}
 
 /// Terms of a sum.
 type Terms1 = Vec<(f64, Id)>;

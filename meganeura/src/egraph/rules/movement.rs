@@ -5,7 +5,7 @@ use egg::Id;
 use crate::egraph::encode::view;
 use crate::egraph::facts::Terms;
 use crate::egraph::language::{Extents, NO_AXIS, Term};
-use crate::egraph::normal::{compose, product, reduce, rename, sum};
+use crate::egraph::normal::{compose, reduce, rename, sum};
 
 /// A renaming of a renaming is one, or none.
 pub(super) fn compose_renames(eg: &mut Terms, class: Id, term: &Term) -> Vec<Id> {
@@ -86,55 +86,4 @@ pub(super) fn reduce_renamed(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
         result.push(rename(eg, &left, reduced));
     }
     result
-}
-
-/// The renaming that all operands (numbers aside) share, and what they are without it.
-fn common_rename(eg: &Terms, children: &[Id]) -> Option<(Box<[u8]>, Vec<Id>)> {
-    let mut shared: Option<Box<[u8]>> = None;
-    let mut inner = Vec::new();
-    for &child in children {
-        if eg[child].data.extents == Extents::SCALAR {
-            inner.push(child);
-            continue;
-        }
-        let found = eg[child].nodes.iter().find_map(|node| match node {
-            Term::Rename(sources, [of]) if shared.as_ref().is_none_or(|s| s == sources) => {
-                Some((sources.clone(), *of))
-            }
-            _ => None,
-        });
-        let (sources, of) = found?;
-        shared = Some(sources);
-        inner.push(of);
-    }
-    Some((shared?, inner))
-}
-
-/// Elementwise work on terms renamed alike is done before.
-pub(super) fn renamed_sum(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
-    let Term::Sum(c, t) = term else {
-        return Vec::new();
-    };
-    if t.len() < 2 {
-        return Vec::new();
-    }
-    let Some((sources, inner)) = common_rename(eg, t) else {
-        return Vec::new();
-    };
-    let terms: Vec<(f64, Id)> = c.iter().map(|c| c.value()).zip(inner).collect();
-    let inner = sum(eg, &terms);
-    vec![rename(eg, &sources, inner)]
-}
-
-/// The same for products.
-pub(super) fn renamed_product(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
-    let Term::Product(halves, t) = term else {
-        return Vec::new();
-    };
-    let Some((sources, inner)) = common_rename(eg, t) else {
-        return Vec::new();
-    };
-    let factors: Vec<(i16, Id)> = halves.iter().copied().zip(inner).collect();
-    let inner = product(eg, &factors);
-    vec![rename(eg, &sources, inner)]
 }

@@ -236,8 +236,10 @@ impl ContractProgram {
                 program.run(pool);
             }
             self.multiply(pool).map_err(|error| error.to_string())?;
-            if let After::Whole(_, after) = &self.after {
-                after.run(pool);
+            match &self.after {
+                After::Store(_) => {}
+                After::Tiles(after) => after.add_blocks(pool),
+                After::Whole(_, after) => after.run(pool),
             }
         }
         Ok(())
@@ -265,6 +267,10 @@ impl ContractProgram {
                     unsafe {
                         program.run_tile(tile.worker, rows, tile.columns, product, tile.stride);
                     }
+                };
+                let problem = match program.adds_up() {
+                    true => problem.in_blocks_of_rows(loops::BLOCK_ROWS),
+                    false => problem,
                 };
                 gemm::gemm(pool, &problem, Output::Tiles(&work))
             }
@@ -311,9 +317,17 @@ impl Builder<'_> {
         rows: &[usize],
         columns: &[usize],
     ) -> Result<Side, String> {
+        let batch = &self.kernel.batch[..];
         if let Some(access) = operand.as_load() {
-            let sizes = [&self.kernel.batch[..], rows, columns];
-            return Ok(Side::new(access, sizes, &self.buffers));
+            // A compound operand that many products share is gathered once for all of them.
+            let shared = access.strides[..batch.len()]
+                .iter()
+                .all(|&stride| stride == 0)
+                && batch.iter().product::<usize>() > 1;
+            let compound = rows.len() > 1 || columns.len() > 1;
+            if !(compound && shared) {
+                return Ok(Side::new(access, [batch, rows, columns], &self.buffers));
+            }
         }
         // Batch axes that the operand does not depend on are not repeated.
         let program = &operand.program;
@@ -362,7 +376,7 @@ impl Builder<'_> {
             let target = self.buffers[store.access.buffer.index()];
             operands.iter().any(|operand| operand.overlaps(target))
         });
-        if kernel.columns() < TILE_COLUMNS || overwrites || !body.accumulates.is_empty() {
+        if kernel.columns() < TILE_COLUMNS || overwrites {
             return None;
         }
         let (outer, columns) = kernel.result_domain();
@@ -371,7 +385,8 @@ impl Builder<'_> {
             columns,
             body: body.clone(),
         };
-        let after = loops::compile_epilogue(&after, &self.buffers, self.set, self.workers);
+        let rows = kernel.rows();
+        let after = loops::compile_epilogue(&after, rows, &self.buffers, self.set, self.workers);
         after.columns_apart().then_some(after)
     }
 

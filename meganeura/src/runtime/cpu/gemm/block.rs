@@ -81,7 +81,7 @@ impl Memory<'_> {
 pub(super) fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
     let computed = |operand: &Operand<'_>| matches!(operand, Operand::Computed { .. });
     let [m, n, k] = problem.size;
-    if k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
+    if problem.row_unit > 1 || k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
         return false;
     }
     let cost = |problem: &Problem<'_>| {
@@ -108,6 +108,7 @@ pub(super) fn run(
     let costs = Costs {
         batches,
         size: problem.size,
+        row_unit: problem.row_unit,
         prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
         prepare_b: prepare::cost_of_b(&problem.b, problem.size),
         fetch_b: prepare::cost_of_fetching(k, n),
@@ -185,7 +186,7 @@ impl Job<'_> {
         // Column after column: a weight's columns then belong to one thread both where it is
         // read and where it is updated.
         let (row, column) = (unit % rows, unit / rows % columns);
-        let rows = split::part(m, 1, rows, row);
+        let rows = split::part(m, self.problem.row_unit, rows, row);
         let columns = split::part(n, self.kernels.lanes, columns, column);
         let column_blocks = columns.len().div_ceil(self.column_block);
         for column_block in 0..column_blocks {
@@ -218,13 +219,13 @@ impl Job<'_> {
     /// Adds one block of depth to one block of columns.
     fn block(&self, block: &Block, scratch: &mut Scratch) {
         self.prepare_b(block, scratch);
-        let height = block.rows.len();
-        let panels = height.div_ceil(self.kernels.rows);
+        let cuts = self.row_cuts(&block.rows);
+        let panels = cuts.len() - 1;
         let group = match self.problem.a {
             Operand::Memory(_) => 1,
             Operand::Computed { .. } => COMPUTED_PANELS,
         };
-        let row_of = |panel: usize| block.rows.start + height * panel / panels;
+        let row_of = |panel: usize| cuts[panel];
         for first in (0..panels).step_by(group) {
             let last = (first + group).min(panels);
             let start = row_of(first);
@@ -237,6 +238,22 @@ impl Job<'_> {
         if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
             self.turn(block, function, scratch);
         }
+    }
+
+    /// Where rows are cut into strips as tall as micro-kernels, nearly equal and within the
+    /// problem's blocks of rows.
+    fn row_cuts(&self, rows: &Range<usize>) -> Vec<usize> {
+        let unit = match self.problem.row_unit {
+            1 => rows.len().max(1),
+            unit => unit,
+        };
+        let mut cuts = vec![rows.start];
+        for start in rows.clone().step_by(unit) {
+            let height = unit.min(rows.end - start);
+            let strips = height.div_ceil(self.kernels.rows);
+            cuts.extend((1..=strips).map(|strip| start + height * strip / strips));
+        }
+        cuts
     }
 
     /// Hands on the transpose of a block's sums.

@@ -56,7 +56,8 @@ impl Job<'_> {
         ];
         for row_part in 0..parts[0] {
             for column_part in 0..parts[1] {
-                let rows = split::part(block.rows.len(), 1, parts[0], row_part);
+                let row_unit = self.problem.row_unit.min(STRIP[0]);
+                let rows = split::part(block.rows.len(), row_unit, parts[0], row_part);
                 let strip_columns = split::part(width, 1, parts[1], column_part);
                 let part = Block {
                     rows: block.rows.start + rows.start..block.rows.start + rows.end,

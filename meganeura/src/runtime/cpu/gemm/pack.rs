@@ -173,32 +173,77 @@ pub(super) unsafe fn copy_runs<V: Vector>(
     to: *mut f32,
     room: usize,
 ) {
+    if runs.length <= V::LANES && runs.skipped == 0 {
+        // SAFETY: passed on to the caller.
+        return unsafe { copy_short_runs::<V>(from, runs, to, room) };
+    }
     let (mut done, mut skipped) = (0, runs.skipped);
     for &start in runs.starts {
         let length = (runs.length - skipped).min(runs.count - done);
-        let from = from.wrapping_add(start + skipped);
         // SAFETY: the run is readable, and the room holds what is stored.
         unsafe {
-            let to = to.add(done);
-            let whole = length / V::LANES * V::LANES;
-            for at in (0..whole).step_by(V::LANES) {
-                V::load(from.add(at)).store(to.add(at));
-            }
-            let rest = length - whole;
-            if rest > 0 {
-                let last = V::load_first(from.add(whole), rest);
-                // What is stored behind the run is overwritten by the next.
-                if done + whole + V::LANES <= room {
-                    last.store(to.add(whole));
-                } else {
-                    last.store_first(to.add(whole), rest);
-                }
-            }
+            let from = from.add(start + skipped);
+            copy_run::<V>(from, length, to.add(done), room - done);
         }
         done += length;
         skipped = 0;
         if done == runs.count {
             break;
+        }
+    }
+}
+
+/// Copies runs of at most a register, whole but for the last.
+///
+/// # Safety
+///
+/// As [`copy_runs`].
+#[inline(always)]
+unsafe fn copy_short_runs<V: Vector>(from: *const f32, runs: &Runs<'_>, to: *mut f32, room: usize) {
+    let length = runs.length;
+    // What is stored behind a run is overwritten by the next.
+    let roomy = (room + length).saturating_sub(V::LANES) / length;
+    let whole = runs.count / length;
+    let (first, rest) = runs.starts.split_at(whole.min(roomy));
+    // SAFETY: the runs are readable, and the room holds what is stored.
+    unsafe {
+        for (index, &start) in first.iter().enumerate() {
+            V::load_first(from.add(start), length).store(to.add(index * length));
+        }
+        let mut done = first.len() * length;
+        for &start in rest {
+            let length = length.min(runs.count - done);
+            if length == 0 {
+                break;
+            }
+            copy_run::<V>(from.add(start), length, to.add(done), room - done);
+            done += length;
+        }
+    }
+}
+
+/// Copies one run.
+///
+/// # Safety
+///
+/// As [`copy_runs`].
+#[inline(always)]
+unsafe fn copy_run<V: Vector>(from: *const f32, length: usize, to: *mut f32, room: usize) {
+    let whole = length / V::LANES * V::LANES;
+    let rest = length - whole;
+    // SAFETY: the run is readable, and the room holds what is stored.
+    unsafe {
+        for at in (0..whole).step_by(V::LANES) {
+            V::load(from.add(at)).store(to.add(at));
+        }
+        if rest == 0 {
+            return;
+        }
+        let last = V::load_first(from.add(whole), rest);
+        if whole + V::LANES <= room {
+            last.store(to.add(whole));
+        } else {
+            last.store_first(to.add(whole), rest);
         }
     }
 }

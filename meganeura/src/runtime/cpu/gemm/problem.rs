@@ -92,7 +92,7 @@ pub enum Operand<'a> {
 }
 
 impl Operand<'_> {
-    fn transposed(self) -> Self {
+    pub(super) fn transposed(self) -> Self {
         match self {
             Self::Memory(matrix) => Self::Memory(Matrix {
                 strides: [matrix.strides[1], matrix.strides[0]],
@@ -136,6 +136,8 @@ pub struct Problem<'a> {
     pub(super) size: [usize; 3],
     pub(super) a: Operand<'a>,
     pub(super) b: Operand<'a>,
+    /// Tiles do not cross multiples of this many rows.
+    pub(super) row_unit: usize,
 }
 
 impl<'a> Problem<'a> {
@@ -155,7 +157,23 @@ impl<'a> Problem<'a> {
         let [m, n, k] = size;
         a.check("the left operand", batch, [m, k])?;
         b.check("the right operand", batch, [k, n])?;
-        Ok(Self { batch, size, a, b })
+        Ok(Self {
+            batch,
+            size,
+            a,
+            b,
+            row_unit: 1,
+        })
+    }
+
+    /// The same, with tiles that do not cross multiples of so many rows (a multiple of 32),
+    /// and come in the order of rows within them, from one thread for all columns of a tile:
+    /// what is made of such a block does not depend on the number of threads.
+    pub fn in_blocks_of_rows(self, rows: usize) -> Self {
+        Self {
+            row_unit: rows.next_multiple_of(32).max(32),
+            ..self
+        }
     }
 
     /// The problem whose result is the transpose of this one's.
@@ -166,6 +184,7 @@ impl<'a> Problem<'a> {
             size: [n, m, k],
             a: self.b.transposed(),
             b: self.a.transposed(),
+            row_unit: 1,
         }
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Grid {
 pub(super) struct Costs {
     pub batches: usize,
     pub size: [usize; 3],
+    /// Rows are cut at multiples of this.
+    pub row_unit: usize,
     /// Cycles to prepare an element of A for one block of columns.
     pub prepare_a: f64,
     /// Cycles to prepare an element of B for one block of rows.
@@ -78,7 +80,7 @@ pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
     }
     let mut least = f64::INFINITY;
     for rows in (0..9).flat_map(|log| [1 << log, 3 << log]) {
-        if rows > 4 * threads || rows > m {
+        if rows > 4 * threads || rows > m.div_ceil(costs.row_unit) {
             break;
         }
         let rows = rows.max(rows_at_least);
@@ -100,7 +102,8 @@ impl Costs {
     fn estimate(&self, kernels: &Kernels, threads: usize, grid: Grid) -> f64 {
         let [m, n, k] = self.size;
         let lanes = kernels.lanes;
-        let rows = m.div_ceil(grid.rows) as f64;
+        let rows = m.div_ceil(self.row_unit).div_ceil(grid.rows) * self.row_unit;
+        let rows = rows.min(m) as f64;
         let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
         let depth = k as f64;
         let blocks = (columns / column_block(kernels, k) as f64).ceil();

@@ -10,6 +10,7 @@ mod schedule;
 mod simplify;
 mod stages;
 mod sums;
+mod tiles;
 
 use super::memory::Region;
 use super::vector::InstructionSet;
@@ -17,6 +18,7 @@ use crate::schedule::kernel::LoopKernel;
 
 pub(super) use grid::share;
 pub(super) use run::LoopProgram;
+pub(super) use tiles::BLOCK_ROWS;
 
 /// Makes a kernel ready to run on so many workers. Its accesses have been checked.
 pub(super) fn compile(
@@ -31,14 +33,15 @@ pub(super) fn compile(
     LoopProgram::new(code, workers)
 }
 
-/// Makes an epilogue without accumulates ready to run on tiles of a product.
+/// Makes an epilogue ready to run on tiles of products of so many rows.
 pub(super) fn compile_epilogue(
     kernel: &LoopKernel,
+    product_rows: usize,
     buffers: &[Region],
     set: InstructionSet,
     workers: usize,
 ) -> LoopProgram {
     let domain = simplify::simplify_rows(kernel);
     let code = compile::compile(&domain, buffers, set, compile::WIDE);
-    LoopProgram::new(code, workers)
+    LoopProgram::for_tiles(code, workers, product_rows)
 }

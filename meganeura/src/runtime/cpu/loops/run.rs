@@ -10,6 +10,7 @@ use super::moves::{
     unflatten,
 };
 use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
+use super::tiles::Blocks;
 
 /// A compiled kernel with room to run in.
 pub(in super::super) struct LoopProgram {
@@ -19,6 +20,8 @@ pub(in super::super) struct LoopProgram {
     pub(super) frames: Vec<Frame>,
     pub(super) partials: *mut f32,
     pub(super) stages: UnsafeCell<Stages>,
+    /// Where an epilogue's sums over rows gather.
+    pub(super) blocks: Blocks,
 }
 
 /// Reductions of a row whose columns are shared among tasks.
@@ -111,6 +114,7 @@ impl LoopProgram {
                 .collect(),
             code,
             partials: std::ptr::null_mut(),
+            blocks: Blocks::default(),
         }
     }
 
@@ -121,7 +125,7 @@ impl LoopProgram {
 
     /// Floats of memory shared by the workers.
     pub(in super::super) fn shared_elements(&self) -> usize {
-        self.grid.partial_elements
+        self.grid.partial_elements.max(self.block_elements())
     }
 
     /// Gives the program its memory: as many floats as it said, for each worker and shared.
@@ -189,56 +193,6 @@ impl LoopProgram {
             }
             for index in 0..self.code.sums.len() {
                 self.flush(state, index, range);
-            }
-        }
-    }
-
-    /// Whether the columns of a row may be worked on apart from each other.
-    pub(in super::super) fn columns_apart(&self) -> bool {
-        !self.code.reduces() && !self.code.rows_stay_whole && self.code.sums.is_empty()
-    }
-
-    /// Runs an epilogue on a tile of the product: some rows and columns, the first of its
-    /// rows at `product`, the next `stride` floats further.
-    ///
-    /// # Safety
-    /// As for `run`, but that other workers may run the same on other tiles; the tile is
-    /// there, and the columns are apart.
-    pub(in super::super) unsafe fn run_tile(
-        &self,
-        worker: usize,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        product: *mut f32,
-        stride: usize,
-    ) {
-        let Tiling::Wide { columns: width } = self.code.tiling else {
-            return;
-        };
-        // SAFETY: the caller's promise.
-        unsafe {
-            let state = &mut *self.frames[worker].0.get();
-            let last = rows.end.saturating_sub(1);
-            for (number, row) in rows.enumerate() {
-                let product = product.add(number * stride);
-                let mut tile = self.enter_row(state, row, (columns.start, columns.end));
-                if row < last {
-                    self.fetch_next(state, columns.clone());
-                }
-                for phase in &self.code.phases {
-                    self.execute(state, &phase.row, &tile, 1);
-                    for first in columns.clone().step_by(width) {
-                        tile.first_column = first;
-                        tile.columns = width.min(columns.end - first);
-                        self.move_to(state, first);
-                        state.table[usize::from(self.code.product)] =
-                            product.add(first - columns.start);
-                        self.execute(state, &phase.column, &tile, tile.columns);
-                    }
-                }
-                if columns.start == 0 {
-                    self.execute(state, &self.code.last, &tile, 1);
-                }
             }
         }
     }
@@ -314,7 +268,7 @@ impl LoopProgram {
     }
 
     /// Fetches some columns of the next row.
-    fn fetch_next(&self, state: &State, part: Range<usize>) {
+    pub(super) fn fetch_next(&self, state: &State, part: Range<usize>) {
         for (walk, start) in self.code.walks.iter().zip(&state.starts) {
             if let Some(ahead) = walk.ahead {
                 fetch(start.wrapping_add(ahead + part.start), part.len());

@@ -64,7 +64,8 @@ fn check(kernel: ContractKernel, buffers: &Buffers) {
     assert!(one == two, "other results with two threads");
 }
 
-const SIZES: [[usize; 3]; 8] = [
+const SIZES: [[usize; 3]; 9] = [
+    [150, 70, 5],
     [1, 1, 1],
     [3, 5, 7],
     [16, 33, 9],

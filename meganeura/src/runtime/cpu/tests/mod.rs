@@ -1,5 +1,6 @@
 //! Kernels on this machine against an interpreter in double precision.
 
+mod attention;
 mod basics;
 mod contractions;
 mod convolutions;

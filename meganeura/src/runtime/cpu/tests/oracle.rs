@@ -33,6 +33,12 @@ impl Number {
         Number { value, error }
     }
 
+    /// Whether it and another inexact number may be one.
+    fn meets(self, other: Self) -> bool {
+        let reach = self.error + other.error;
+        reach > 0.0 && (self.value - other.value).abs() <= reach
+    }
+
     /// Whether a float is close enough.
     pub(super) fn admits(self, float: f32) -> bool {
         let float = f64::from(float);
@@ -88,7 +94,13 @@ fn scalar(op: ScalarOp, operands: &[Number]) -> Number {
             | ScalarOp::Random
     );
     if exact {
-        return Number { value, error };
+        let compares = matches!(op, ScalarOp::Less | ScalarOp::LessEqual | ScalarOp::Equal);
+        return match operands {
+            // Either answer is right where the operands may be equal: the ends of their ranges
+            // need not show it.
+            [a, b] if compares && a.meets(*b) => Number { value, error: 1.0 },
+            _ => Number { value, error },
+        };
     }
     let absolute = match op {
         ScalarOp::Sin | ScalarOp::Cos => 2e-7,

@@ -1,0 +1,203 @@
+//! Epilogues: a compiled kernel run on tiles of a product.
+
+use std::ops::Range;
+
+use super::super::pool::Pool;
+use super::super::vector::combine;
+use super::grid::share;
+use super::moves::fill;
+use super::program::{Code, Pending, Tiling};
+use super::run::{LoopProgram, State};
+
+/// Rows whose sum is kept by itself, so that sums over all rows do not depend on who worked
+/// on which.
+pub(in super::super) const BLOCK_ROWS: usize = 64;
+/// Columns that are added up at a time.
+const CHUNK: usize = 256;
+/// Numbers to add up that are worth sharing.
+const WORTH_SHARING: usize = 64 * 1024;
+
+/// Sums over the rows of blocks, which make up those over all rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Blocks {
+    /// Rows of a product.
+    rows: usize,
+    /// Blocks of all products.
+    count: usize,
+}
+
+impl Blocks {
+    /// The block of a row, counted over all products.
+    fn of(self, row: usize) -> usize {
+        row / self.rows * self.rows.div_ceil(BLOCK_ROWS) + row % self.rows / BLOCK_ROWS
+    }
+
+    /// Whether a block begins (or the one before has ended) at a row.
+    fn begins(self, row: usize) -> bool {
+        (row % self.rows).is_multiple_of(BLOCK_ROWS)
+    }
+}
+
+impl LoopProgram {
+    /// For an epilogue of products of so many rows.
+    pub(super) fn for_tiles(code: Code, workers: usize, product_rows: usize) -> Self {
+        let products = code.rows.checked_div(product_rows).unwrap_or(0);
+        let blocks = Blocks {
+            rows: product_rows.max(1),
+            count: products * product_rows.div_ceil(BLOCK_ROWS),
+        };
+        let mut program = Self::new(code, workers);
+        program.blocks = blocks;
+        program
+    }
+
+    /// Floats for the sums of all blocks.
+    pub(super) fn block_elements(&self) -> usize {
+        self.code.sums.len() * self.blocks.count * self.code.columns
+    }
+
+    /// Whether the columns of a row may be worked on apart from each other: values are, and
+    /// sums are those of each column.
+    pub(in super::super) fn columns_apart(&self) -> bool {
+        let mut sums = self.code.sums.iter();
+        !self.code.reduces()
+            && !self.code.rows_stay_whole
+            && sums.all(|sum| {
+                let by_column = matches!(sum.pending, Pending::Row(_));
+                by_column && sum.strides.iter().all(|&stride| stride == 0)
+            })
+    }
+
+    /// Whether an epilogue adds up columns, for which tiles must not cross blocks of
+    /// [`BLOCK_ROWS`].
+    pub(in super::super) fn adds_up(&self) -> bool {
+        !self.code.sums.is_empty()
+    }
+
+    /// Runs an epilogue on a tile of the product: some rows and columns, the first of its
+    /// rows at `product`, the next `stride` floats further.
+    ///
+    /// # Safety
+    /// As for `run`, but that other workers may run the same on other tiles; the tile is
+    /// there, and the columns are apart.
+    pub(in super::super) unsafe fn run_tile(
+        &self,
+        worker: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        product: *mut f32,
+        stride: usize,
+    ) {
+        let Tiling::Wide { columns: width } = self.code.tiling else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let state = &mut *self.frames[worker].0.get();
+            self.begin_block(state, rows.start, &columns);
+            let last = rows.end.saturating_sub(1);
+            for (number, row) in rows.clone().enumerate() {
+                let product = product.add(number * stride);
+                let mut tile = self.enter_row(state, row, (columns.start, columns.end));
+                if row < last {
+                    self.fetch_next(state, columns.clone());
+                }
+                for phase in &self.code.phases {
+                    self.execute(state, &phase.row, &tile, 1);
+                    for first in columns.clone().step_by(width) {
+                        tile.first_column = first;
+                        tile.columns = width.min(columns.end - first);
+                        self.move_to(state, first);
+                        state.table[usize::from(self.code.product)] =
+                            product.add(first - columns.start);
+                        self.execute(state, &phase.column, &tile, tile.columns);
+                    }
+                }
+                if columns.start == 0 {
+                    self.execute(state, &self.code.last, &tile, 1);
+                }
+            }
+            self.end_block(state, rows.end, &columns);
+        }
+    }
+
+    /// Empties the sums of some columns where a tile is the first of its block.
+    unsafe fn begin_block(&self, state: &mut State, row: usize, columns: &Range<usize>) {
+        if self.code.sums.is_empty() || !self.blocks.begins(row) {
+            return;
+        }
+        for sum in &self.code.sums {
+            if let Pending::Row(room) = sum.pending {
+                // SAFETY: the scratch row has room for all columns.
+                unsafe {
+                    let to = state.scratch.add(room + columns.start);
+                    fill(to, columns.len(), sum.combine.identity());
+                }
+            }
+        }
+    }
+
+    /// Keeps the sums of some columns where a tile is the last of its block.
+    unsafe fn end_block(&self, state: &mut State, row: usize, columns: &Range<usize>) {
+        if self.code.sums.is_empty() || row == 0 || !self.blocks.begins(row) {
+            return;
+        }
+        let block = self.blocks.of(row - 1);
+        for (index, sum) in self.code.sums.iter().enumerate() {
+            if let Pending::Row(room) = sum.pending {
+                let at = index * self.blocks.count + block;
+                // SAFETY: the scratch row and the block's sums have room for all columns, and
+                // nobody else has this block of these columns.
+                unsafe {
+                    let from = state.scratch.add(room + columns.start);
+                    let to = self.partials.add(at * self.code.columns + columns.start);
+                    to.copy_from_nonoverlapping(from, columns.len());
+                }
+            }
+        }
+    }
+
+    /// Combines the sums of all blocks, in order.
+    ///
+    /// # Safety
+    /// As for `run`; tiles have covered the whole product.
+    pub(in super::super) unsafe fn add_blocks(&self, pool: &Pool) {
+        let columns = self.code.columns;
+        let sums = self.code.sums.len();
+        if sums == 0 {
+            return;
+        }
+        let numbers = self.block_elements();
+        let most = columns.div_ceil(CHUNK).max(1);
+        let tasks = if numbers < WORTH_SHARING { 1 } else { most };
+        pool.run(tasks, |task, _| {
+            let chosen = share(columns, tasks, task);
+            for first in chosen.clone().step_by(CHUNK) {
+                let part = first..chosen.end.min(first + CHUNK);
+                // SAFETY: the caller's promise; tasks have columns of their own.
+                (0..sums).for_each(|sum| unsafe { self.add_columns(sum, part.clone()) });
+            }
+        });
+    }
+
+    unsafe fn add_columns(&self, index: usize, columns: Range<usize>) {
+        let sum = &self.code.sums[index];
+        let mut totals = [f64::from(sum.combine.identity()); CHUNK];
+        for block in 0..self.blocks.count {
+            let at = (index * self.blocks.count + block) * self.code.columns + columns.start;
+            for (offset, total) in totals[..columns.len()].iter_mut().enumerate() {
+                // SAFETY: each block has a number for each column.
+                let part = unsafe { self.partials.add(at + offset).read() };
+                *total = combine(sum.combine, *total, f64::from(part));
+            }
+        }
+        for (column, total) in columns.zip(totals) {
+            // SAFETY: the result's addresses were checked.
+            unsafe {
+                sum.output
+                    .add(column * sum.column_stride)
+                    .write(total as f32)
+            };
+        }
+    }
+}

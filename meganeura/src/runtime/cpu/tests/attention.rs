@@ -1,0 +1,61 @@
+//! Attention on every instruction set and number of threads.
+
+use super::{Buffers, Contents, run_with};
+use crate::codegen::tests::reference;
+use crate::codegen::tests::samples::{Sample, samples};
+use crate::runtime::cpu::vector::InstructionSet;
+use crate::schedule::kernel::Action;
+
+fn attentions() -> Vec<Sample> {
+    let all = samples().into_iter();
+    let attentions: Vec<Sample> = all
+        .filter(|sample| matches!(sample.kernel.action, Action::Attention(_)))
+        .collect();
+    assert!(attentions.len() > 4);
+    attentions
+}
+
+fn buffers(sample: &Sample) -> Buffers {
+    let contents = sample.buffers.iter().map(|buffer| Contents {
+        dtype: buffer.dtype,
+        bits: buffer
+            .values
+            .iter()
+            .map(|&value| (value as f32).to_bits())
+            .collect(),
+    });
+    Buffers(contents.collect())
+}
+
+#[test]
+fn attention_is_what_the_kernel_says() {
+    for sample in attentions() {
+        let mut expected: Vec<Vec<f64>> = sample
+            .buffers
+            .iter()
+            .map(|buffer| buffer.values.clone())
+            .collect();
+        reference::run(&sample.kernel, &mut expected);
+        let mut results: Vec<Buffers> = Vec::new();
+        for set in InstructionSet::available() {
+            let name = &sample.kernel.name;
+            let found = run_with(&sample.kernel.action, &buffers(&sample), 2, set).expect(name);
+            for write in sample.kernel.writes() {
+                let found = found.get(write);
+                for (found, expected) in found.iter().zip(&expected[write.index()]) {
+                    let off = (f64::from(*found) - expected).abs();
+                    assert!(
+                        off < 2e-5 * expected.abs().max(1.0) || f64::from(*found) == *expected,
+                        "{name} on {set:?}: {found} for {expected}"
+                    );
+                }
+            }
+            results.push(found);
+        }
+        for threads in [1, 3] {
+            let set = InstructionSet::detect();
+            let other = run_with(&sample.kernel.action, &buffers(&sample), threads, set);
+            assert_eq!(other.expect("it runs"), results[0], "{threads} threads");
+        }
+    }
+}
