@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use meganeura::autodiff::gradients;
 use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor, VariableKind};
 use meganeura::layers::{Rope, SelfAttention};
-use meganeura::model::Layer;
+use meganeura::model::{Layer, Settings};
 use meganeura::ops;
 use meganeura::plan::{Plan, Role};
 use meganeura::schedule::kernel::{Action, LoopKernel};

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::build::Solution;
 use super::facts::Terms;
-use super::language::{NO_AXIS, Term};
+use super::language::{Coefficient, NO_AXIS, Term};
 use crate::ir::{Combine, NodeId};
 
 /// One rewrite on the way from a derived term to the chosen one.
@@ -207,115 +207,144 @@ struct Show<'a> {
     originals: &'a FxHashMap<Id, Vec<Term>>,
 }
 
+/// How tightly a term's text holds together: what binds less is put in parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Hold {
+    Sum,
+    Contraction,
+    Product,
+    Atom,
+}
+
 impl Show<'_> {
-    fn class(&self, class: Id, depth: usize) -> String {
+    fn class(&self, class: Id, depth: usize) -> (String, Hold) {
         let class = self.eg.find(class);
         if let Some(value) = self.eg[class].data.constant {
-            return format!("{value:?}");
+            return (format!("{value:?}"), Hold::Atom);
         }
         let original = self.originals.get(&class).and_then(|terms| terms.first());
         match original.or_else(|| self.eg[class].nodes.first()) {
-            Some(Term::Leaf(index)) => leaf_mark(*index),
-            Some(term) if depth > 0 => self.term(term, depth - 1),
-            _ => "…".to_owned(),
+            Some(Term::Leaf(index)) => (leaf_mark(*index), Hold::Atom),
+            Some(term) if depth > 0 => self.held(term, depth - 1),
+            _ => ("…".to_owned(), Hold::Atom),
         }
     }
 
-    /// An operand, in parentheses where it is a sum.
-    fn operand(&self, class: Id, depth: usize) -> String {
-        let text = self.class(class, depth);
-        match text.contains(' ') && !text.ends_with(')') || text.starts_with('(') {
-            true => format!("({text})"),
-            false => text,
+    /// An operand, in parentheses where it holds together less than it must.
+    fn operand(&self, class: Id, depth: usize, least: Hold) -> String {
+        match self.class(class, depth) {
+            (text, hold) if hold < least => format!("({text})"),
+            (text, _) => text,
         }
     }
 
     fn term(&self, term: &Term, depth: usize) -> String {
+        self.held(term, depth).0
+    }
+
+    fn held(&self, term: &Term, depth: usize) -> (String, Hold) {
         match term {
-            Term::Leaf(index) => leaf_mark(*index),
-            Term::Constant(value) => format!("{value:?}"),
-            Term::Sum(coefficients, children) => {
-                let mut text = String::new();
-                for (c, child) in coefficients.iter().zip(children) {
-                    let (c, value) = (c.value(), self.operand(*child, depth));
-                    text += match (text.is_empty(), c < 0.0) {
-                        (true, true) => "−",
-                        (true, false) => "",
-                        (false, true) => " − ",
-                        (false, false) => " + ",
-                    };
-                    if c.abs() != 1.0 {
-                        text += &format!("{}·", c.abs());
-                    }
-                    text += &value;
-                }
-                text
-            }
+            Term::Leaf(index) => (leaf_mark(*index), Hold::Atom),
+            Term::Constant(value) => (format!("{value:?}"), Hold::Atom),
+            Term::Sum(coefficients, children) => self.sum(coefficients, children, depth),
             Term::Product(halves, children) => {
-                let (mut above, mut below) = (Vec::new(), Vec::new());
-                for (&half, child) in halves.iter().zip(children) {
-                    let text = self.operand(*child, depth);
-                    let power = match half.abs() {
-                        1 => format!("√{text}"),
-                        2 => text,
-                        4 => format!("{text}²"),
-                        other => format!("{text}^{}", f64::from(other) / 2.0),
-                    };
-                    if half > 0 { &mut above } else { &mut below }.push(power);
-                }
-                let above = if above.is_empty() {
-                    "1".to_owned()
-                } else {
-                    above.join("·")
-                };
-                match below[..] {
-                    [] => above,
-                    [ref below] => format!("{above}/{below}"),
-                    _ => format!("{above}/({})", below.join("·")),
-                }
+                (self.product(halves, children, depth), Hold::Product)
             }
             Term::Reduce(combine, span, [child]) => {
                 let name = match combine {
                     Combine::Sum => "Σ",
                     Combine::Maximum => "max",
                 };
-                let axes: Vec<String> = span
-                    .iter()
-                    .map(|(axis, _)| format!("-{}", axis + 1))
-                    .collect();
-                format!("{name}[{}]({})", axes.join(","), self.class(*child, depth))
-            }
-            Term::Rename(sources, [child]) => match sources[..] {
-                [1, 0] => format!("{}ᵀ", self.operand(*child, depth)),
-                _ => {
-                    let axes: Vec<String> = sources
-                        .iter()
-                        .rev()
-                        .map(|&axis| match axis {
-                            NO_AXIS => "1".to_owned(),
-                            axis => format!("-{}", axis + 1),
-                        })
-                        .collect();
-                    format!("axes[{}]({})", axes.join(","), self.class(*child, depth))
-                }
-            },
-            Term::Contract(_, [left, right]) => {
-                format!(
-                    "{} @ {}",
-                    self.operand(*left, depth),
-                    self.operand(*right, depth)
+                let axes = axes(span.iter().map(|(axis, _)| *axis));
+                (
+                    format!("{name}[{axes}]({})", self.class(*child, depth).0),
+                    Hold::Atom,
                 )
             }
+            Term::Rename(sources, [child]) => match sources[..] {
+                [1, 0] => (
+                    format!("{}ᵀ", self.operand(*child, depth, Hold::Atom)),
+                    Hold::Atom,
+                ),
+                _ => {
+                    let axes = axes(sources.iter().rev().copied());
+                    (
+                        format!("axes[{axes}]({})", self.class(*child, depth).0),
+                        Hold::Atom,
+                    )
+                }
+            },
+            Term::Contract(_, operands) => {
+                let [left, right] = operands.map(|of| self.operand(of, depth, Hold::Atom));
+                (format!("{left} @ {right}"), Hold::Contraction)
+            }
             Term::Apply(op, children) => {
-                let operands: Vec<String> = children
-                    .iter()
-                    .map(|child| self.class(*child, depth))
-                    .collect();
+                let operands = children.iter().map(|child| self.class(*child, depth).0);
+                let operands: Vec<String> = operands.collect();
                 let name = self.eg.analysis.ops[*op as usize].op.def.name;
-                format!("{name}({})", operands.join(", "))
+                (format!("{name}({})", operands.join(", ")), Hold::Atom)
             }
         }
     }
+
+    fn sum(&self, coefficients: &[Coefficient], children: &[Id], depth: usize) -> (String, Hold) {
+        let mut text = String::new();
+        for (c, child) in coefficients.iter().zip(children) {
+            let c = c.value();
+            let least = match c.abs() == 1.0 {
+                true => Hold::Contraction,
+                false => Hold::Product,
+            };
+            let value = self.operand(*child, depth, least);
+            text += match (text.is_empty(), c < 0.0) {
+                (true, true) => "−",
+                (true, false) => "",
+                (false, true) => " − ",
+                (false, false) => " + ",
+            };
+            if c.abs() != 1.0 {
+                text += &format!("{}·", c.abs());
+            }
+            text += &value;
+        }
+        let hold = match children.len() {
+            1 => Hold::Product,
+            _ => Hold::Sum,
+        };
+        (text, hold)
+    }
+
+    fn product(&self, halves: &[i16], children: &[Id], depth: usize) -> String {
+        let (mut above, mut below) = (Vec::new(), Vec::new());
+        for (&half, child) in halves.iter().zip(children) {
+            let text = self.operand(*child, depth, Hold::Atom);
+            let power = match half.abs() {
+                1 => format!("√{text}"),
+                2 => text,
+                4 => format!("{text}²"),
+                other => format!("{text}^{}", f64::from(other) / 2.0),
+            };
+            if half > 0 { &mut above } else { &mut below }.push(power);
+        }
+        let above = match above.is_empty() {
+            true => "1".to_owned(),
+            false => above.join("·"),
+        };
+        match below[..] {
+            [] => above,
+            [ref below] => format!("{above}/{below}"),
+            _ => format!("{above}/({})", below.join("·")),
+        }
+    }
+}
+
+/// Axes counted from the last, as −1, −2 …
+fn axes(of: impl Iterator<Item = u8>) -> String {
+    let names = of.map(|axis| match axis {
+        NO_AXIS => "1".to_owned(),
+        axis => format!("-{}", axis + 1),
+    });
+    names.collect::<Vec<String>>().join(",")
 }
 
 /// Stands for a leaf of a region until it is known which instance is meant.

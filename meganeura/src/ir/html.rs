@@ -141,11 +141,9 @@ fn number(nodes: &[Node], id: NodeId) -> Option<String> {
             let value = node.op.attributes.as_number();
             let short = format!("{value:.4}");
             let short = short.trim_end_matches('0').trim_end_matches('.');
-            let close = short.parse::<f64>().is_ok_and(|short| short == value);
-            Some(if close {
-                short.to_owned()
-            } else {
-                format!("{value:.3e}")
+            Some(match value.abs() {
+                0.0 | 0.01..1e6 => short.to_owned(),
+                _ => format!("{value:.2e}"),
             })
         }
         Lowering::View(_) => number(nodes, *node.inputs.first()?),
@@ -283,10 +281,11 @@ fn draw_edges(text: &mut String, side: usize, nodes: &[Node], layout: &Layout) {
             }
             let (x, y) = (from.x + from.width / 2.0, from.y + from.height);
             let (u, v) = (to.x + to.width / 2.0, to.y);
+            let far = if v - y > 160.0 { " far" } else { "" };
             let bend = ((v - y).abs() / 2.0).clamp(14.0, 90.0);
             let _ = writeln!(
                 text,
-                "<path class=\"edge\" data-a=\"s{side}n{}\" data-b=\"s{side}n{index}\" \
+                "<path class=\"edge{far}\" data-a=\"s{side}n{}\" data-b=\"s{side}n{index}\" \
                  d=\"M{x:.1} {y:.1}C{x:.1} {:.1} {u:.1} {:.1} {u:.1} {v:.1}\"/>",
                 input.index(),
                 y + bend,

@@ -1,6 +1,8 @@
 //! Where nodes stand: layers below each other, in each the nodes by depth.
 
-use super::super::{Graph, Lowering, Node};
+use std::collections::BTreeSet;
+
+use super::super::{Attributes, Graph, Lowering, Node};
 
 /// A node's place; without width where it is not shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,8 +66,11 @@ pub fn place(graph: &Graph, nodes: &[Node], shown: &[bool], labels: &[String]) -
     let groups = groups(graph, nodes, shown);
     let (mut frames, mut y) = (Vec::new(), MARGIN);
     let mut outer: Option<(String, f64)> = None;
-    for group in &groups {
+    for (place, group) in groups.iter().enumerate() {
         let stem = stem(&group.path);
+        let next = groups
+            .get(place + 1)
+            .and_then(|next| self::stem(&next.path));
         if outer
             .as_ref()
             .is_some_and(|(open, _)| Some(open) != stem.as_ref())
@@ -73,7 +78,7 @@ pub fn place(graph: &Graph, nodes: &[Node], shown: &[bool], labels: &[String]) -
             close(&mut frames, &mut outer, &mut y);
         }
         if outer.is_none()
-            && let Some(stem) = stem
+            && let Some(stem) = stem.filter(|stem| next.as_ref() == Some(stem))
         {
             outer = Some((stem, y));
             y += 26.0;
@@ -90,6 +95,7 @@ pub fn place(graph: &Graph, nodes: &[Node], shown: &[bool], labels: &[String]) -
             (_, true) => "inputs",
             (Some((stem, _)), _) if group.path == *stem => "",
             (Some((stem, _)), _) => &group.path[stem.len() + 1..],
+            (None, _) if group.path.is_empty() => "model",
             (None, _) => &group.path,
         };
         frames.push(Frame {
@@ -143,12 +149,25 @@ fn stem(path: &str) -> Option<String> {
     })
 }
 
+/// The layer that a leaf's name says it belongs to.
+fn layer_of(name: &str, paths: &BTreeSet<String>) -> String {
+    let dots = name.match_indices('.').map(|(dot, _)| &name[..dot]);
+    let known = dots.filter(|path| paths.contains(*path));
+    known.last().unwrap_or("").to_owned()
+}
+
 /// Nodes by layer, layers by where they stand on average.
 fn groups(graph: &Graph, nodes: &[Node], shown: &[bool]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
+    let ops = nodes.iter().filter(|node| !node.inputs.is_empty());
+    let paths: BTreeSet<String> = ops.map(|node| graph.scope_path(node.scope)).collect();
     for (index, node) in nodes.iter().enumerate().filter(|(index, _)| shown[*index]) {
-        let path = graph.scope_path(node.scope);
-        let leaves = path.is_empty() && matches!(node.op.def.lowering, Lowering::Leaf);
+        let leaf = matches!(node.op.def.lowering, Lowering::Leaf);
+        let path = match &node.op.attributes {
+            Attributes::Named(name, ..) if leaf => layer_of(name, &paths),
+            _ => graph.scope_path(node.scope),
+        };
+        let leaves = leaf && path.is_empty();
         let known = groups
             .iter()
             .position(|group| group.path == path && group.leaves == leaves);
@@ -292,5 +311,16 @@ fn put(
         boxes[index].y = y + (height - boxes[index].height) / 2.0;
         left = x + width + GAP;
         remaining -= width + GAP;
+    }
+    // All together nearer to where they want to be.
+    let centre = |index: usize, boxes: &[Spot]| boxes[index].x + boxes[index].width / 2.0;
+    let off = row
+        .iter()
+        .map(|&(wanted, index)| wanted - centre(index, boxes));
+    let shift = off.sum::<f64>() / row.len() as f64;
+    let first = row.first().map_or(low, |&(_, index)| boxes[index].x);
+    let shift = shift.clamp((low - first).min(0.0), (high - (left - GAP)).max(0.0));
+    for &(_, index) in row {
+        boxes[index].x += shift;
     }
 }
