@@ -395,8 +395,8 @@ impl<'a> Writer<'a> {
             (AttentionPass::Forward { .. }, _) => {
                 self.row(code, &own("q", &kernel.query, width), "own", "head");
                 // Lower than any score, and finite.
-                code.line("var largest = -3.4e38f;".to_owned());
-                code.line("var sum = 0.0f;".to_owned());
+                code.line("var largest = -3.4e38f;");
+                code.line("var sum = 0.0f;");
                 if self.mixes() {
                     zeros.push(("o", value_width));
                 }
@@ -456,7 +456,7 @@ impl<'a> Writer<'a> {
             let start = self.start(other.access, other.width, "row", "other_head");
             let value = self.value(other.access, &start, &format!("(i % {pieces}u)"));
             fill.line(format!("    tile_{name}[i] = {value};"));
-            fill.line("}".to_owned());
+            fill.line("}");
             for piece in 0..pieces {
                 let number = match name.len() {
                     1 => piece.to_string(),
@@ -510,11 +510,11 @@ impl<'a> Writer<'a> {
         }
         match self.side {
             Side::Forward => {
-                code.line("let most = max(largest, score);".to_owned());
-                code.line("let fade = exp(largest - most);".to_owned());
-                code.line("let weight = exp(score - most);".to_owned());
-                code.line("largest = most;".to_owned());
-                code.line("sum = sum * fade + weight;".to_owned());
+                code.line("let most = max(largest, score);");
+                code.line("let fade = exp(largest - most);");
+                code.line("let weight = exp(score - most);");
+                code.line("largest = most;");
+                code.line("sum = sum * fade + weight;");
                 if self.mixes() {
                     for piece in 0..self.pieces(kernel.value_width) {
                         code.line(format!("o{piece} = o{piece} * fade + weight * v{piece};"));
@@ -522,7 +522,7 @@ impl<'a> Writer<'a> {
                 }
             }
             Side::Queries | Side::Keys => {
-                code.line("let weight = exp(score - normalizer);".to_owned());
+                code.line("let weight = exp(score - normalizer);");
                 self.dot(code, "slope", "u", "v", kernel.value_width);
                 code.line(format!(
                     "slope = weight * (slope - mean) * {:?}f;",
@@ -557,7 +557,7 @@ impl<'a> Writer<'a> {
         match &kernel.pass {
             AttentionPass::Forward { output, normalizer } => {
                 if let Some(buffer) = *output {
-                    code.line("let factor = select(1.0f / sum, 0.0f, sum == 0.0f);".to_owned());
+                    code.line("let factor = select(1.0f / sum, 0.0f, sum == 0.0f);");
                     store(code, buffer, kernel.value_width, "o", " * factor");
                 }
                 if let Some(buffer) = *normalizer {

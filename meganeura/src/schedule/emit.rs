@@ -78,7 +78,7 @@ impl<'a> Emitter<'a> {
             Kind::Contract => vec![Action::Contract(self.contract_kernel(group))],
             Kind::Indexed => vec![self.indexed_kernel(members[0])],
             Kind::Assemble => self.assemble_kernels(members[0]),
-            Kind::Attention => vec![Action::Attention(self.attention_kernel(members))],
+            Kind::Attention => vec![Action::Attention(Box::new(self.attention_kernel(members)))],
         };
         let kernel = |action| Kernel {
             name: self.name(members),

@@ -324,7 +324,7 @@ pub enum Action {
     /// Rows added at indices.
     ScatterAdd(ScatterAddKernel),
     /// Attention or its gradients.
-    Attention(AttentionKernel),
+    Attention(Box<AttentionKernel>),
 }
 
 /// One dispatch.

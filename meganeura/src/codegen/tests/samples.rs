@@ -714,5 +714,5 @@ fn attention(width: usize, backward: bool) -> Sample {
         "attention"
     };
     let buffers = sizes.into_iter().map(floats).collect();
-    sample(name, Action::Attention(kernel), buffers)
+    sample(name, Action::Attention(Box::new(kernel)), buffers)
 }

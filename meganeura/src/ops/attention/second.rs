@@ -106,11 +106,11 @@ impl<'g> Pairs<'g> {
     }
 
     /// Gradients of queries, keys, normalizer and masks from that of the probabilities.
-    fn from_probability(&self, gradient: Tensor<'g>) -> [Tensor<'g>; 4] {
-        self.from_scores(gradient * self.probability)
+    fn through_probability(&self, gradient: Tensor<'g>) -> [Tensor<'g>; 4] {
+        self.through_scores(gradient * self.probability)
     }
 
-    fn from_scores(&self, gradient: Tensor<'g>) -> [Tensor<'g>; 4] {
+    fn through_scores(&self, gradient: Tensor<'g>) -> [Tensor<'g>; 4] {
         let scale = self.sight.scale.value();
         let last = gradient.shape().rank() - 1;
         let query = gradient.matmul(self.key) * scale;
@@ -133,7 +133,7 @@ pub(super) fn normalizer<'g>(
     g: Tensor<'g>,
 ) -> Gradients<'g> {
     let pairs = Pairs::new(attributes, x[0], x[1], y, &x[2..]);
-    let [query, key, _, scores] = pairs.from_scores(pairs.probability * turn(g));
+    let [query, key, _, scores] = pairs.through_scores(pairs.probability * turn(g));
     [vec![Some(query), Some(key)], pairs.masks(scores)].concat()
 }
 
@@ -167,7 +167,7 @@ impl<'g> Scores<'g> {
     /// The gradients of all operands from that of [`Scores::gradient`].
     fn operands(&self, gradient: Tensor<'g>) -> Gradients<'g> {
         let pairs = &self.pairs;
-        let [query, key, normalizer, scores] = pairs.from_probability(gradient * self.centered);
+        let [query, key, normalizer, scores] = pairs.through_probability(gradient * self.centered);
         let inner = gradient * pairs.probability;
         let last = inner.shape().rank() - 1;
         let operands = [
@@ -231,7 +231,8 @@ pub(super) fn value_gradient<'g>(
 ) -> Gradients<'g> {
     let pairs = Pairs::new(attributes, x[0], x[1], x[4], &x[6..]);
     let (upstream, g) = (turn(x[3]), pairs.for_heads(g));
-    let [query, key, normalizer, scores] = pairs.from_probability(upstream.matmul(g.swap_last()));
+    let [query, key, normalizer, scores] =
+        pairs.through_probability(upstream.matmul(g.swap_last()));
     let upstream = turn(pairs.probability.matmul(g));
     let operands = vec![
         Some(query),

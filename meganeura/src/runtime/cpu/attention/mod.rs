@@ -48,6 +48,7 @@ unsafe impl Send for AttentionProgram {}
 // SAFETY: as above; each worker has scratch memory of its own.
 unsafe impl Sync for AttentionProgram {}
 
+#[allow(clippy::large_enum_variant, reason = "there is one for each program")]
 enum Pass {
     Forward {
         output: Option<Target>,
