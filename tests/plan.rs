@@ -198,9 +198,9 @@ fn a_weights_update_shares_the_kernel_of_its_gradient() {
     graph.output("loss", loss);
     let graph = with_descent(&graph, loss);
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a small classifier");
-    // Forward 2, softmax with its gradient 1, the mean's factor 1, input gradient 1,
-    // weight gradients with updates 2, bias gradient and update 2.
-    assert_eq!(plan.kernels.len(), 9, "{plan}");
+    // Forward 2, softmax with its gradient 1, the mean's factor 1, input gradient with that of
+    // the bias 1, weight gradients with updates 2, the bias's update 1.
+    assert_eq!(plan.kernels.len(), 8, "{plan}");
     let temporaries = plan
         .buffers
         .iter()
@@ -430,4 +430,16 @@ fn an_attention_is_one_kernel_each_way_and_copies_nothing() {
         .filter(|kernel| matches!(kernel.action, Action::Loop(_)));
     println!("{plan}");
     assert!(loops.count() <= 9, "{plan}");
+}
+
+#[test]
+fn a_bias_gradient_is_added_up_in_the_product_that_makes_it() {
+    let graph = Graph::new();
+    let x = graph.input("x", [150, 20], DType::F32);
+    let weight = graph.input("weight", [20, 70], DType::F32);
+    let product = x.matmul(weight).maximum(graph.constant(0.0));
+    graph.output("product", product);
+    graph.output("columns", product.sum(&[0]));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "sums of columns");
+    assert_eq!(count_kernels(&plan), [1, 0], "{plan}");
 }

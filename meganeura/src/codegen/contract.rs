@@ -61,17 +61,7 @@ impl Lowering<'_> {
             outer,
         };
         for accumulate in accumulates {
-            let access = Access {
-                buffer: self.scratch(elements),
-                dtype: DType::F32,
-                offset: 0,
-                strides: row_strides(&rest.outer, columns),
-                column_stride: 1,
-            };
-            kernel.epilogue.stores.push(Store {
-                value: accumulate.value,
-                access: access.clone(),
-            });
+            let access = self.stored(kernel, accumulate.value, &rest, elements);
             let value = rest.body.program.push(Instruction::Load(access));
             rest.body.accumulates.push(Accumulate {
                 value,
@@ -79,6 +69,37 @@ impl Lowering<'_> {
             });
         }
         Ok(Some(rest))
+    }
+
+    /// Where an epilogue leaves a value for a kernel that combines it over rows: in scratch
+    /// memory, unless it is stored anyway.
+    fn stored(
+        &mut self,
+        kernel: &mut ContractKernel,
+        value: ValueId,
+        rest: &LoopKernel,
+        elements: usize,
+    ) -> Access {
+        let stores = &mut kernel.epilogue.stores;
+        let kept = |store: &&Store| {
+            let access = &store.access;
+            store.value == value && access.dtype == DType::F32 && access.column_stride != 0
+        };
+        if let Some(store) = stores.iter().find(kept) {
+            return store.access.clone();
+        }
+        let access = Access {
+            buffer: self.scratch(elements),
+            dtype: DType::F32,
+            offset: 0,
+            strides: row_strides(&rest.outer, rest.columns),
+            column_stride: 1,
+        };
+        stores.push(Store {
+            value,
+            access: access.clone(),
+        });
+        access
     }
 
     /// A product whose epilogue only stores.

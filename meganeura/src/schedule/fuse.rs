@@ -428,7 +428,10 @@ impl<'a> Fusion<'a> {
         };
         let accepts = match target.kind {
             Kind::Loop => true,
-            Kind::Contract => role == Role::FULL || role == Role::ROW,
+            Kind::Contract => match role {
+                Role::FULL | Role::ROW => true,
+                _ => role == Role::OVER_ROWS && self.adds_columns(id, &target.domain),
+            },
             Kind::Indexed | Kind::Assemble | Kind::Attention => false,
         };
         if !accepts || shape.elements() != elements || self.would_cycle(id, group) {
@@ -447,6 +450,15 @@ impl<'a> Fusion<'a> {
         domains
             .into_iter()
             .find(|domain| self.fits(id, group, domain, role))
+    }
+
+    /// Whether a reduction adds up the columns of a domain over all of its rows, which an
+    /// epilogue does tile by tile.
+    fn adds_columns(&self, id: NodeId, domain: &Domain) -> bool {
+        let target = self.target(id, domain, Place::Full);
+        target.is_some_and(|(strides, column_stride)| {
+            column_stride != 0 && strides.iter().all(|&stride| stride == 0)
+        })
     }
 
     fn would_cycle(&self, id: NodeId, group: usize) -> bool {
