@@ -129,3 +129,29 @@ fn singles(graph: &Graph, x: &[f32]) -> Vec<Vec<f32>> {
         .map(|(_, id)| values[id.index()].data.iter().map(|&x| x as f32).collect())
         .collect()
 }
+
+#[test]
+fn a_node_knows_the_rules_that_led_to_it() {
+    let graph = Graph::new();
+    let input = |name, dims: [usize; 2]| graph.input(name, dims, DType::F32);
+    let (x, a, b) = (
+        input("x", [128, 512]),
+        input("a", [512, 2]),
+        input("b", [2, 512]),
+    );
+    graph.output("y", x.matmul(a.matmul(b)));
+    let model = CostModel::default();
+    let (given, _) = optimize(&graph, Rewrites::Off, &model);
+    let (optimized, report) = optimize(&graph, Rewrites::EGraph, &model);
+    let y = optimized.outputs()[0].1;
+    let explanation = report.explain(y).expect("it was rewritten");
+    assert_eq!(
+        explanation.to_string(),
+        "x @ (a @ b)\n  = (x @ a) @ b    (reassociate)\n"
+    );
+    assert_eq!(report.explain(optimized.inputs()[0].1), None);
+    assert_eq!((report.before.kernels, report.after.kernels), (2, 2));
+    assert!(report.after.bytes < report.before.bytes);
+    let page = report.to_html("low rank", &given, &optimized);
+    assert!(page.contains("(x @ a) @ b    (reassociate)"));
+}

@@ -40,6 +40,9 @@ fn every_op_and_its_gradient_stay_equal() {
                 })
                 .collect();
             let y = graph.apply(def, case.attributes.clone(), &operands);
+            if y.shape().elements() == 0 {
+                continue;
+            }
             graph.output("y", y);
             let (graph, images) = expand(&graph);
             let image = |x: Tensor<'_>| graph.tensor(images.get(x.id()).expect("an image"));

@@ -200,6 +200,7 @@ fn depth_costs_no_saturation() {
         ("gpt 2", gpt(2, 4, 64, 128, 512)),
         ("gpt 6", gpt(6, 4, 64, 128, 512)),
         ("gpt 12", gpt(12, 4, 64, 128, 512)),
+        ("gpt 48", gpt(48, 4, 64, 128, 512)),
     ] {
         for rewrites in [Rewrites::Greedy, Rewrites::EGraph] {
             let (optimized, report) = optimize(&graph, rewrites, &model);
@@ -217,5 +218,8 @@ fn depth_costs_no_saturation() {
             }
         }
     }
-    assert_eq!(regions[2], regions[3]);
+    assert!(
+        regions[2..].iter().all(|count| *count == regions[2]),
+        "{regions:?}"
+    );
 }

@@ -167,10 +167,12 @@ fn index(eg: &mut Terms, op: &Op, ty: &TensorType) -> Id {
     if let Attributes::ShapeAxis(shape, axis) = &op.attributes {
         let mut extents = Extents::SCALAR;
         extents.set(shape.rank() - 1 - axis, shape.dims()[*axis] as u32);
-        result.shape = extents.shape();
-        if result.shape.rank() > 0 {
-            op.attributes = Attributes::ShapeAxis(result.shape.clone(), 0);
-        }
+        result.shape = match extents.shape() {
+            // Along an axis of size 1 there is one index.
+            shape if shape.rank() == 0 => Shape::from([1]),
+            shape => shape,
+        };
+        op.attributes = Attributes::ShapeAxis(result.shape.clone(), 0);
     }
     let applied = Applied {
         op,

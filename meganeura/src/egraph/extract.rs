@@ -16,8 +16,8 @@ use super::build::{Solution, Step};
 use super::cost::{CostModel, Price, Role, Scratch, Work, turn};
 use super::emit;
 use super::facts::Terms;
-use super::language::{Extents, Term};
-use crate::ir::Lowering;
+use super::language::{Applied, Extents, Term};
+use crate::ir::{Layout, Lowering};
 
 /// A term that a class can be computed by.
 struct Choice {
@@ -46,8 +46,12 @@ pub(super) type Choices = Vec<usize>;
 /// No choice yet.
 const NONE: usize = usize::MAX;
 
-/// The most choices of which pairs are tried.
+/// The most classes that are little: a larger e-graph would take too long.
+const LITTLE: usize = 24;
+
+/// The most choices of which pairs are tried, and those of which three at once are.
 const PAIRED: usize = 60;
+const TRIED: usize = 30;
 
 /// What the search may look at, in nodes.
 const FUEL: usize = 1_500_000;
@@ -277,7 +281,7 @@ impl<'a> Table<'a> {
             self.single_choices(&mut choices, &mut cost);
             self.shared_values(&mut choices, &mut cost);
             if cost >= before * (1.0 - 1e-9) {
-                self.pairs(&mut choices, &mut cost);
+                self.together(&mut choices, &mut cost);
             }
             if cost >= before * (1.0 - 1e-9) || self.fuel == 0 {
                 break;
@@ -366,13 +370,15 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Change two choices at once, where there are few.
-    fn pairs(&mut self, choices: &mut Choices, cost: &mut f64) {
-        let Some(order) = self.order(choices) else {
+    /// Change two or three choices at once, where all there is is little.
+    fn together(&mut self, choices: &mut Choices, cost: &mut f64) {
+        if self.classes.len() > LITTLE {
+            return;
+        }
+        let Some(mut near) = self.order(choices) else {
             return;
         };
-        let mut near = order.clone();
-        for &class in &order {
+        for class in near.clone() {
             for choice in &self.classes[class] {
                 near.extend(&choice.operands);
             }
@@ -384,23 +390,39 @@ impl<'a> Table<'a> {
             .flat_map(|class| (0..self.classes[class].len()).map(move |index| (class, index)))
             .filter(|&(class, index)| choices[class] != index)
             .collect();
-        if moves.len() > PAIRED {
-            return;
+        if moves.len() <= PAIRED && !self.several(choices, cost, &moves, 2) && moves.len() <= TRIED
+        {
+            self.several(choices, cost, &moves, 3);
         }
-        for (place, &first) in moves.iter().enumerate() {
-            for &second in moves[place + 1..].iter().filter(|other| other.0 != first.0) {
-                let old = (choices[first.0], choices[second.0]);
-                choices[first.0] = first.1;
-                choices[second.0] = second.1;
-                let total = self.total(choices);
-                if total < *cost * (1.0 - 1e-9) {
-                    *cost = total;
-                    return;
+    }
+
+    /// Make so many of the moves, if some so many lower the cost; whether they do.
+    fn several(
+        &mut self,
+        choices: &mut Choices,
+        cost: &mut f64,
+        moves: &[(usize, usize)],
+        count: usize,
+    ) -> bool {
+        for (place, &(class, index)) in moves.iter().enumerate() {
+            let old = std::mem::replace(&mut choices[class], index);
+            let better = match count {
+                1 => {
+                    let total = self.total(choices);
+                    let better = total < *cost * (1.0 - 1e-9);
+                    if better {
+                        *cost = total;
+                    }
+                    better
                 }
-                choices[first.0] = old.0;
-                choices[second.0] = old.1;
+                _ => self.several(choices, cost, &moves[place + 1..], count - 1),
+            };
+            if better {
+                return true;
             }
+            choices[class] = old;
         }
+        false
     }
 
     /// Let all users of a value that is not computed yet switch to it at once.
@@ -490,6 +512,17 @@ fn members(set: &[u64]) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Whether a view sees a row-major operand where it is.
+fn strides_suffice(applied: &Applied) -> bool {
+    match (applied.op.def.lowering, applied.operands.first()) {
+        (Lowering::View(layout), Some(from)) => {
+            let plain = Layout::contiguous(&from.shape);
+            layout(&applied.op.attributes, &plain, &applied.result.shape).is_some()
+        }
+        _ => false,
+    }
+}
+
 /// What a term adds to the cost.
 pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
     let extents = |id: &Id| eg[*id].data.extents;
@@ -563,7 +596,9 @@ pub(super) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Work {
                 work.elements = applied.result.shape.elements() as f64;
                 match applied.op.def.lowering {
                     Lowering::Index | Lowering::Constant => work.role = Role::Number,
-                    Lowering::View(_) if applied.reshape => work.role = Role::View,
+                    Lowering::View(_) if applied.reshape || strides_suffice(applied) => {
+                        work.role = Role::View;
+                    }
                     _ => {
                         let read: f64 = children.iter().map(|id| extents(id).elements()).sum();
                         work.role = Role::Memory;

@@ -5,8 +5,9 @@
 //! an e-graph of sums, products, reductions and contractions in normal form; rules add equal
 //! terms in phases; the cheapest selection by a model of what the scheduler fuses comes out.
 //!
-//! Rewrites may change rounding. They keep every NaN and infinity, and never make one of
-//! finite values.
+//! Rewrites may change rounding. They never make a NaN or an infinity of finite values and keep
+//! every NaN. Each by itself keeps infinities too, though one may become a NaN: so what is not
+//! finite stays so, up to an op that makes something finite of an infinity, such as tanh.
 
 mod build;
 mod cost;

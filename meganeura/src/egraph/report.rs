@@ -55,7 +55,7 @@ impl Report {
             vec![
                 (
                     "estimated time".to_owned(),
-                    format!("{:.1} µs", estimate.nanoseconds / 1e3),
+                    format!("{:.3} ms", estimate.nanoseconds / 1e6),
                 ),
                 ("kernels".to_owned(), estimate.kernels.to_string()),
                 (

@@ -31,7 +31,7 @@ const AFRESH: usize = 8;
 /// Rounds of all phases, while the cost falls.
 const ROUNDS: usize = 4;
 /// A safety net: node limits come first, so that results do not depend on the clock.
-const TIME_LIMIT: Duration = Duration::from_secs(4);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The graph with its regions optimized, if that is cheaper.
 pub(super) fn regions(
@@ -313,6 +313,9 @@ fn apply(eg: &mut Terms, rule: &Rule, limit: usize) -> usize {
             }
             let node = egg::Language::map_children(node, |child| eg.find(child));
             for equal in (rule.find)(eg, class, &node) {
+                if eg.find(equal) == eg.find(class) {
+                    continue;
+                }
                 let to = eg[equal].nodes.iter().take(8).cloned().collect();
                 if eg.union(class, equal) {
                     fired += 1;

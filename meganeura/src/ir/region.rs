@@ -43,6 +43,11 @@ impl Steps {
     fn meets(self, other: Steps) -> bool {
         (0..self.count).any(|i| other.position(self.start + i * self.step).is_some())
     }
+
+    /// Whether two regions, given along every axis, have a place in common.
+    pub fn meet(a: &[Steps], b: &[Steps]) -> bool {
+        a.iter().zip(b).all(|(a, b)| a.meets(*b))
+    }
 }
 
 impl fmt::Display for Steps {
@@ -91,7 +96,7 @@ impl Assembly {
         }
         for (index, piece) in self.pieces.iter().enumerate() {
             for other in &self.pieces[..index] {
-                if piece.iter().zip(other).all(|(a, b)| a.meets(*b)) {
+                if Steps::meet(piece, other) {
                     return Some("has two pieces in one place".to_owned());
                 }
             }

@@ -394,3 +394,99 @@ impl<'g> Tensor<'g> {
             .apply(&CONVOLUTION, attributes, &[self, weight])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use crate::autodiff::gradients;
+    use crate::ir::{Array, Convolution, DType, Graph, NodeId, Shape};
+    use crate::ops::{evaluate_nodes, expand};
+
+    type Values = HashMap<String, Array>;
+
+    fn numbers(shape: &[usize], seed: f64) -> Array {
+        let mut count = seed;
+        Array::from_fn(&Shape::from(shape), |_| {
+            count += 1.0;
+            (count * 12.9898).sin()
+        })
+    }
+
+    /// The sum of the squares of the kernel's gradient, and its own gradient by the kernel and
+    /// by the input.
+    #[test]
+    fn gradients_have_gradients() {
+        let graph = Graph::new();
+        let x = graph.input("x", [2, 2, 5, 4], DType::F32);
+        let weight = graph.input("weight", [3, 2, 3, 2], DType::F32);
+        let how = Convolution {
+            stride: vec![2, 1],
+            padding: vec![(1, 0), (0, 1)],
+            ..Convolution::of(2)
+        };
+        graph.output("y", x.convolution(weight, &how).tanh());
+        let (graph, _) = expand(&graph);
+        let leaf = |name: &str| {
+            let inputs = graph.inputs();
+            let found = inputs.iter().find(|(known, _)| known == name);
+            graph.tensor(found.expect("an input").1)
+        };
+        let (x, weight) = (leaf("x"), leaf("weight"));
+        let y = graph.tensor(graph.outputs()[0].1);
+        let first = gradients(&[(y, y)], &[weight])[0];
+        let square = (first * first).sum_all();
+        let second = gradients(&[(square, graph.constant(1.0))], &[weight, x]);
+        assert!(graph.errors().is_empty(), "{:?}", graph.errors());
+
+        let values = Values::from([
+            ("x".to_owned(), numbers(&[2, 2, 5, 4], 0.0)),
+            ("weight".to_owned(), numbers(&[3, 2, 3, 2], 90.0)),
+        ]);
+        let value = |values: &Values, id: NodeId| evaluate_nodes(&graph, values, &[id])[0].clone();
+        for (name, gradient) in ["weight", "x"].iter().zip(second) {
+            let found = value(&values, gradient.id());
+            for element in [0, 7, 20] {
+                let moved = |by: f64| {
+                    let mut values = values.clone();
+                    values.get_mut(*name).expect("an input").data[element] += by;
+                    value(&values, square.id()).data[0]
+                };
+                let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                let error = (numeric - found.data[element]).abs() / numeric.abs().max(1.0);
+                assert!(
+                    error < 1e-5,
+                    "{name}[{element}]: {numeric} and {}",
+                    found.data[element]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let told = |x: [usize; 4], weight: [usize; 4], groups: usize| {
+            let graph = Graph::new();
+            let x = graph.input("x", x, DType::F32);
+            let how = Convolution {
+                groups,
+                ..Convolution::of(2)
+            };
+            x.convolution(graph.input("weight", weight, DType::F32), &how);
+            graph.errors()[0].to_string()
+        };
+        assert_eq!(
+            told([1, 4, 6, 2], [4, 4, 3, 3], 1),
+            "`convolution` has a window of 3 along spatial axis 1, but the padded input \
+             [1, 4, 6, 2] has only 2 places there"
+        );
+        assert_eq!(
+            told([1, 4, 6, 6], [4, 4, 3, 3], 2),
+            "`convolution` of 4 channels in 2 groups needs a weight [4, 2, ..], got [4, 4, 3, 3]"
+        );
+        assert_eq!(
+            told([1, 4, 6, 6], [4, 4, 3, 3], 3),
+            "`convolution` cannot split 4 channels and 4 outputs into 3 groups"
+        );
+    }
+}

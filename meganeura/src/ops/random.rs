@@ -26,7 +26,7 @@ pub static RANDOM: OpDef = OpDef {
 
 /// The first operand, computed no earlier than the second.
 pub static AFTER: OpDef = OpDef {
-    name: "after",
+    name: "not_before",
     shape: |_, operands| Ok(TensorType::new(common(operands)?, operands[0].dtype)),
     evaluate: |_, x, ty| map(x, ty, |x| x[0]),
     lowering: Lowering::Pointwise(ScalarOp::First),

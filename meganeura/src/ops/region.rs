@@ -266,9 +266,8 @@ pub(super) fn overlay<'g>(pieces: &[(Tensor<'g>, Vec<Steps>)], shape: &Shape) ->
     let mut layers: Vec<(Assembly, Vec<Tensor<'g>>)> = Vec::new();
     for (piece, place) in pieces.iter().cloned() {
         let room = layers.iter_mut().find(|(assembly, _)| {
-            let mut more = assembly.clone();
-            more.pieces.push(place.clone());
-            more.problem().is_none()
+            let mut others = assembly.pieces.iter();
+            !others.any(|other| Steps::meet(other, &place))
         });
         match room {
             Some((assembly, pieces)) => {
@@ -439,5 +438,52 @@ impl<'g> Tensor<'g> {
         }
         self.graph()
             .apply(&WINDOW, Attributes::Window(window), &[self])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::{DType, Graph, Tensor};
+
+    fn told(build: impl for<'g> Fn(Tensor<'g>) -> Tensor<'g>) -> String {
+        let graph = Graph::new();
+        assert!(build(graph.input("x", [3, 4], DType::F32)).is_poisoned());
+        graph.errors()[0].to_string()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        assert_eq!(
+            told(|x| x.slice_step(1, 1, 3, 2)),
+            "`slice` cannot take [0..3, 1..6 by 2] of [3, 4]"
+        );
+        assert_eq!(
+            told(|x| x.slice(2, 0, 1)),
+            "`slice` has no axis 2 in [3, 4]"
+        );
+        assert_eq!(
+            told(|x| x.pad(&[(1, 1)], 0.0)),
+            "`pad` needs (low, high) for each axis of [3, 4], got [(1, 1)]"
+        );
+        assert_eq!(
+            told(|x| Tensor::concat(&[x, x.slice(0, 0, 2)], 1)),
+            "`concat` along axis 1 cannot put f32 [2, 4] after f32 [3, 4]"
+        );
+        assert_eq!(
+            told(|x| x.window(1, 3, 1, 2)),
+            "`window` of 5 places along axis 1 does not fit into [3, 4]"
+        );
+    }
+
+    #[test]
+    fn what_changes_nothing_is_nothing() {
+        let graph = Graph::new();
+        let x = graph.input("x", [3, 4], DType::F32);
+        let same = [
+            x.slice(0, 0, 3),
+            x.pad(&[(0, 0), (0, 0)], 1.0),
+            Tensor::concat(&[x], 0),
+        ];
+        assert!(same.iter().all(|y| y.id() == x.id()));
     }
 }

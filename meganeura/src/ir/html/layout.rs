@@ -152,8 +152,8 @@ fn stem(path: &str) -> Option<String> {
 /// The layer that a leaf's name says it belongs to.
 fn layer_of(name: &str, paths: &BTreeSet<String>) -> String {
     let dots = name.match_indices('.').map(|(dot, _)| &name[..dot]);
-    let known = dots.filter(|path| paths.contains(*path));
-    known.last().unwrap_or("").to_owned()
+    let mut known = dots.filter(|path| paths.contains(*path));
+    known.next_back().unwrap_or("").to_owned()
 }
 
 /// Nodes by layer, layers by where they stand on average.

@@ -63,7 +63,8 @@ impl Side {
 pub struct Addresses {
     rows: Side,
     columns: Side,
-    batch: Vec<(usize, usize)>,
+    batch: Vec<usize>,
+    batch_strides: Vec<usize>,
     /// Whether rows and columns have changed places, since memory runs along the rows.
     transposed: bool,
 }
@@ -83,10 +84,12 @@ impl Addresses {
         } else {
             (rows, columns)
         };
+        let (batch, batch_strides) = batch.iter().copied().unzip();
         Self {
             rows,
             columns,
-            batch: batch.to_vec(),
+            batch,
+            batch_strides,
             transposed,
         }
     }
@@ -97,12 +100,9 @@ impl Addresses {
     ///
     /// If the memory does not hold all of its elements.
     pub fn of<'a>(&'a self, data: &'a [f32]) -> Result<Compound<'a>, GemmError> {
-        let empty = self.rows.length * self.columns.length == 0
-            || self.batch.iter().any(|&(size, _)| size == 0);
-        let batch = self
-            .batch
-            .iter()
-            .map(|&(size, stride)| (size.max(1) - 1) * stride);
+        let empty = self.rows.length * self.columns.length == 0 || self.batch.contains(&0);
+        let batch = self.batch.iter().zip(&self.batch_strides);
+        let batch = batch.map(|(&size, &stride)| size.saturating_sub(1) * stride);
         let last = batch.sum::<usize>() + self.rows.last() + self.columns.last();
         if !empty && last >= data.len() {
             return Err(GemmError::OutOfBounds {
@@ -153,10 +153,10 @@ impl Source for Compound<'_> {
             rows,
             columns,
             batch,
+            batch_strides,
             ..
         } = self.addresses;
-        let (sizes, strides): (Vec<usize>, Vec<usize>) = batch.iter().copied().unzip();
-        let start = batch_offset(block.batch, &sizes, &strides);
+        let start = batch_offset(block.batch, batch, batch_strides);
         let count = block.columns.len();
         if count == 0 {
             return;
