@@ -10,7 +10,7 @@ use std::path::Path;
 use meganeura::autodiff::gradients;
 use meganeura::data::{Batch, Dataset, Field};
 use meganeura::interop::safetensors::Tensors;
-use meganeura::ir::{Array, DType, Graph, VariableKind};
+use meganeura::ir::{Array, CrossEntropy, DType, Graph, VariableKind};
 use meganeura::ops;
 use meganeura::prelude::*;
 use meganeura::runtime::Session;
@@ -540,4 +540,32 @@ fn a_profile_names_every_kernel_and_changes_no_result() {
         &[1.0 / 3.0; 12],
         "softmax of equals",
     );
+}
+
+#[test]
+fn a_label_to_ignore_may_lie_outside_and_others_may_not() {
+    let ignored = (-100i32) as u32;
+    let graph = Graph::new();
+    let scores = graph.input("scores", [3, 4], DType::F32);
+    let labels = graph.input("label", [3], DType::U32);
+    let how = CrossEntropy {
+        ignore_index: Some(ignored),
+        ..CrossEntropy::default()
+    };
+    graph.output("loss", scores.cross_entropy_with(labels, &how));
+    for device in [Some(Device::cpu()), support::gpu()].into_iter().flatten() {
+        let mut session = Session::new(&device, 0).expect("a session");
+        let step = session.compile(&graph).expect("a step");
+        session
+            .input(step, "scores", &[0.0; 12])
+            .expect("the scores");
+        let mut loss = |labels: &[u32; 3]| {
+            session.input(step, "label", labels).expect("labels");
+            session.run(step).expect("a run");
+            session.output(step, "loss").expect("a loss")[0]
+        };
+        assert!((loss(&[1, ignored, 3]) - 4f32.ln()).abs() < 1e-6);
+        assert_eq!(loss(&[ignored; 3]), 0.0);
+        assert!(session.input(step, "label", &[1, 4, 3]).is_err());
+    }
 }

@@ -646,7 +646,9 @@ fn scatter_add(width: usize) -> Sample {
 
 /// Attention of grouped heads in a packed projection, forward or backward.
 fn attention(width: usize, backward: bool) -> Sample {
-    let (batch, queries, keys, heads) = (2, 70, 75, 4);
+    // Many heads are worked on one by one, few are cut along time.
+    let batch = if width == 8 { 4 } else { 2 };
+    let (queries, keys, heads) = (70, 150, 4);
     let (key_heads, value_width) = (heads / 2, width);
     // Keys and values lie beside each other.
     let row = key_heads * (width + value_width);

@@ -8,10 +8,10 @@ var<storage, read> b2: array<f32>;
 var<storage, read_write> b3: array<f32>;
 var<storage, read_write> b4: array<f32>;
 fn range_start(own: u32) -> u32 {
-    return u32(clamp(i32(own) + (-35i), 0i, 75i));
+    return u32(clamp(i32(own) + (40i), 0i, 150i));
 }
 fn range_end(own: u32) -> u32 {
-    return u32(clamp(i32(own) + (6i), 0i, 75i));
+    return u32(clamp(i32(own) + (81i), 0i, 150i));
 }
 const TILE = 32u;
 var<workgroup> tile_k: array<f32, 32>;
@@ -44,12 +44,12 @@ fn main(
         let other_head = head / 2u + member;
         for (var tile = first; tile < last; tile += TILE) {
             for (var i = lane; i < 32u; i += 64u) {
-                let row = min(tile + i / 1u, 74u);
-                tile_k[i] = b1[i0 * 300u + row * 4u + other_head * 1u + 0u + (i % 1u) * 1u];
+                let row = min(tile + i / 1u, 149u);
+                tile_k[i] = b1[i0 * 600u + row * 4u + other_head * 1u + 0u + (i % 1u) * 1u];
             }
             for (var i = lane; i < 32u; i += 64u) {
-                let row = min(tile + i / 1u, 74u);
-                tile_v[i] = b1[i0 * 300u + row * 4u + other_head * 1u + 2u + (i % 1u) * 1u];
+                let row = min(tile + i / 1u, 149u);
+                tile_v[i] = b1[i0 * 600u + row * 4u + other_head * 1u + 2u + (i % 1u) * 1u];
             }
             workgroupBarrier();
             for (var place = 0u; place < TILE; place += 1u) {
@@ -60,7 +60,7 @@ fn main(
                     var score_parts = q0 * k0;
                     var score = score_parts;
                     score *= 0.6f;
-                    score += b2[own * 75u + 0u + other * 1u];
+                    score += b2[own * 150u + 0u + other * 1u];
                     let most = max(largest, score);
                     let fade = exp(largest - most);
                     let weight = exp(score - most);

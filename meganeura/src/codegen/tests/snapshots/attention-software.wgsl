@@ -7,10 +7,10 @@ var<storage, read> b2: array<f32>;
 var<storage, read_write> b3: array<f32>;
 var<storage, read_write> b4: array<f32>;
 fn range_start(own: u32) -> u32 {
-    return u32(clamp(i32(own) + (-35i), 0i, 75i));
+    return u32(clamp(i32(own) + (40i), 0i, 150i));
 }
 fn range_end(own: u32) -> u32 {
-    return u32(clamp(i32(own) + (6i), 0i, 75i));
+    return u32(clamp(i32(own) + (81i), 0i, 150i));
 }
 @compute @workgroup_size(64u)
 fn main(
@@ -35,12 +35,12 @@ fn main(
     for (var member = 0u; member < 1u; member += 1u) {
         let other_head = head / 2u + member;
         for (var other = start; other < end; other += 1u) {
-            let k0 = b1[i0 * 300u + other * 4u + other_head * 1u + 0u + 0u * 1u];
-            let v0 = b1[i0 * 300u + other * 4u + other_head * 1u + 2u + 0u * 1u];
+            let k0 = b1[i0 * 600u + other * 4u + other_head * 1u + 0u + 0u * 1u];
+            let v0 = b1[i0 * 600u + other * 4u + other_head * 1u + 2u + 0u * 1u];
             var score_parts = q0 * k0;
             var score = score_parts;
             score *= 0.6f;
-            score += b2[own * 75u + 0u + other * 1u];
+            score += b2[own * 150u + 0u + other * 1u];
             let most = max(largest, score);
             let fade = exp(largest - most);
             let weight = exp(score - most);

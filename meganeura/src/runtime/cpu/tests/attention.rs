@@ -27,6 +27,19 @@ fn buffers(sample: &Sample) -> Buffers {
     Buffers(contents.collect())
 }
 
+/// How far floats are from what they should be, for its size; infinities must agree.
+fn distance(found: &[f32], expected: &[f64]) -> f64 {
+    let (mut off, mut size) = (0.0, 0.0);
+    for (&found, &expected) in found.iter().zip(expected) {
+        let found = f64::from(found);
+        if found != expected {
+            off += (found - expected).powi(2);
+            size += expected.powi(2);
+        }
+    }
+    (off / size.max(1e-9)).sqrt()
+}
+
 #[test]
 fn attention_is_what_the_kernel_says() {
     for sample in attentions() {
@@ -42,13 +55,13 @@ fn attention_is_what_the_kernel_says() {
             let found = run_with(&sample.kernel.action, &buffers(&sample), 2, set).expect(name);
             for write in sample.kernel.writes() {
                 let found = found.get(write);
-                for (found, expected) in found.iter().zip(&expected[write.index()]) {
-                    let off = (f64::from(*found) - expected).abs();
-                    assert!(
-                        off < 2e-5 * expected.abs().max(1.0) || f64::from(*found) == *expected,
-                        "{name} on {set:?}: {found} for {expected}"
-                    );
-                }
+                let expected = &expected[write.index()];
+                let off = distance(&found, expected);
+                assert!(
+                    off < 2e-6,
+                    "{name} on {set:?}: buffer {} is off by {off}",
+                    write.0
+                );
             }
             results.push(found);
         }
