@@ -32,7 +32,7 @@ pub(super) fn simplify(kernel: &LoopKernel) -> Domain {
     domain.drop_unit_axes();
     domain.move_kept_axes_first();
     domain.merge_outer_axes();
-    if domain.columns > 0 {
+    if domain.columns > 0 && domain.rows() > 0 {
         while domain.rotate() || domain.flatten() {
             domain.merge_outer_axes();
         }

@@ -350,3 +350,32 @@ fn few_long_rows_are_shared_among_threads() {
         assert!(one == two, "other results with two threads");
     }
 }
+
+#[test]
+fn no_rows_and_no_columns_write_nothing() {
+    for (rows, columns) in [(0, 1), (0, 5), (1, 0), (5, 0)] {
+        let mut buffers = Buffers::default();
+        let from = buffers.floats(&[1.0; 8]);
+        let to = buffers.empty(8);
+        let mut program = Program::default();
+        // Strides that tell no row from a lone column.
+        let value = program.push(load(from, &[0], 1));
+        let body = Body {
+            program,
+            stores: vec![Store {
+                value,
+                access: access(to, &[0], 1),
+            }],
+            accumulates: Vec::new(),
+        };
+        let action = Action::Loop(LoopKernel {
+            outer: vec![rows],
+            columns,
+            body,
+        });
+        for set in InstructionSet::available() {
+            let after = run_with(&action, &buffers, 1, set).expect("sound");
+            assert_eq!(after.get(to), [-77.0; 8], "{rows} rows, {columns} columns");
+        }
+    }
+}

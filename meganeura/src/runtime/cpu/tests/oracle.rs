@@ -103,7 +103,8 @@ fn scalar(op: ScalarOp, operands: &[Number]) -> Number {
         };
     }
     let absolute = match op {
-        ScalarOp::Sin | ScalarOp::Cos => 2e-7,
+        // A range of several periods has its ends anywhere; the slope is at most 1.
+        ScalarOp::Sin | ScalarOp::Cos => 2e-7 + operands[0].error.min(2.0),
         // Tiny floats are no longer exact.
         ScalarOp::Exp | ScalarOp::Sigmoid => 1e-37,
         _ => 0.0,
