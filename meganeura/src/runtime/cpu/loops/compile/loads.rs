@@ -1,0 +1,119 @@
+//! How values come from memory.
+
+use super::super::program::{NO_SLOT, Origin, Shape, Slot, Walk, Work};
+use super::{Compiler, Place};
+use crate::ir::DType;
+use crate::schedule::kernel::{Access, Level};
+
+impl Compiler<'_> {
+    /// A pointer that follows an access.
+    pub(super) fn walk(&mut self, access: &Access, listed: bool) -> usize {
+        let walk = self.code.walks.len();
+        let slot = self.slot(Origin::Walk(walk));
+        let base = self.buffers[access.buffer.index()].base;
+        let base = base.wrapping_add(access.offset);
+        let same = |other: &Walk| other.base == base && other.strides == access.strides;
+        let known = self.code.walks.iter().any(same);
+        let pitch = match pitch(&self.domain.outer, &access.strides) {
+            Some(0) if self.code.rows > 1 => None,
+            pitch => pitch,
+        };
+        self.code.walks.push(Walk {
+            slot,
+            base,
+            strides: access.strides.clone(),
+            column_stride: access.column_stride,
+            listed,
+            ahead: pitch.filter(|_| access.column_stride == 1 && self.wide() && !known),
+        });
+        walk
+    }
+
+    pub(super) fn row_load(&mut self, value: usize, access: &Access) -> Place {
+        let convert = access.dtype == DType::U32;
+        let pitch = pitch(&self.domain.outer, &access.strides);
+        let shape = match pitch {
+            _ if self.wide() => Some(Shape::Row),
+            Some(1) => Some(Shape::Row),
+            Some(0) => Some(Shape::Uniform),
+            _ => None,
+        };
+        match shape {
+            Some(shape) if !convert && !self.schedule.overwritten[value] => {
+                let walk = self.walk(access, false);
+                Place {
+                    slot: self.code.walks[walk].slot,
+                    shape,
+                }
+            }
+            _ if self.wide() => {
+                let walk = self.walk(access, false);
+                let from = [self.code.walks[walk].slot, NO_SLOT, NO_SLOT];
+                let slot = self.register(false);
+                let work = Work::Gather { stride: 0, convert };
+                self.push(Level::Row, work, slot, from);
+                Place {
+                    slot,
+                    shape: Shape::Row,
+                }
+            }
+            _ => Place {
+                slot: self.gather_rows(access, false),
+                shape: Shape::Row,
+            },
+        }
+    }
+
+    pub(super) fn gather_rows(&mut self, access: &Access, full: bool) -> Slot {
+        let walk = self.walk(access, true);
+        let slot = self.register(full);
+        let work = Work::GatherRows {
+            walk,
+            stride: access.column_stride,
+            convert: access.dtype == DType::U32,
+            full,
+        };
+        let level = if full { Level::Full } else { Level::Row };
+        self.push(level, work, slot, [NO_SLOT; 3]);
+        slot
+    }
+
+    /// Whether the tiles of an access are dense floats, so that steps can work in place.
+    pub(super) fn in_place(&self, access: &Access) -> bool {
+        let dense = access.column_stride == 1 && access.dtype != DType::U32;
+        let rows = pitch(&self.domain.outer, &access.strides) == Some(self.domain.columns);
+        dense && (self.wide() || rows)
+    }
+
+    pub(super) fn full_load(&mut self, access: &Access) -> Slot {
+        if self.in_place(access) {
+            let walk = self.walk(access, false);
+            return self.code.walks[walk].slot;
+        }
+        if !self.wide() {
+            return self.gather_rows(access, true);
+        }
+        let walk = self.walk(access, false);
+        let from = [self.code.walks[walk].slot, NO_SLOT, NO_SLOT];
+        let slot = self.register(true);
+        let work = Work::Gather {
+            stride: access.column_stride,
+            convert: access.dtype == DType::U32,
+        };
+        self.push(Level::Full, work, slot, from);
+        slot
+    }
+}
+
+/// The distance between the first elements of neighbouring rows, if it is always the same.
+pub(super) fn pitch(outer: &[usize], strides: &[usize]) -> Option<usize> {
+    let pitch = strides.last().copied().unwrap_or(0);
+    let mut expected = pitch;
+    for (&dim, &stride) in outer.iter().zip(strides).rev() {
+        if stride != expected {
+            return None;
+        }
+        expected *= dim;
+    }
+    Some(pitch)
+}
