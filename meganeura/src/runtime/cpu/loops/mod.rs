@@ -3,6 +3,7 @@
 mod compile;
 mod grid;
 mod moves;
+mod own;
 mod program;
 mod registers;
 mod run;

@@ -9,6 +9,7 @@ use super::moves::{
     Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather, scatter,
     unflatten,
 };
+use super::own::Own;
 use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
 use super::tiles::Blocks;
 
@@ -43,16 +44,16 @@ unsafe impl Send for LoopProgram {}
 
 pub(super) struct State {
     /// What the slots point to.
-    pub(super) table: Vec<*mut f32>,
+    pub(super) table: Own<*mut f32>,
     pub(super) scratch: *mut f32,
-    pub(super) cells: Vec<f64>,
+    pub(super) cells: Own<f64>,
     /// The row's index along each outer axis.
-    pub(super) index: Vec<usize>,
+    pub(super) index: Own<usize>,
     /// Each walk at the start of the row.
-    pub(super) starts: Vec<*mut f32>,
+    pub(super) starts: Own<*mut f32>,
     /// For each walk, the element at the start of each row of the tile.
-    pub(super) listed: Vec<Vec<usize>>,
-    pub(super) pending: Vec<PendingState>,
+    pub(super) listed: Vec<Own<usize>>,
+    pub(super) pending: Own<PendingState>,
 }
 
 /// Which result a worker's pending sum belongs to.
@@ -78,24 +79,24 @@ pub(super) struct Tile {
 impl LoopProgram {
     pub(super) fn new(code: Code, workers: usize) -> Self {
         let state = || State {
-            table: vec![std::ptr::null_mut(); code.slots.len()],
+            table: Own::filled(std::ptr::null_mut(), code.slots.len()),
             scratch: std::ptr::null_mut(),
-            cells: code.cells.clone(),
-            index: vec![0; code.outer.len()],
-            starts: vec![std::ptr::null_mut(); code.walks.len()],
+            cells: Own::from_fn(code.cells.len(), |cell| code.cells[cell]),
+            index: Own::filled(0, code.outer.len()),
+            starts: Own::filled(std::ptr::null_mut(), code.walks.len()),
             listed: code
                 .walks
                 .iter()
-                .map(|walk| vec![0; if walk.listed { code.tile_rows() } else { 0 }])
+                .map(|walk| Own::filled(0, if walk.listed { code.tile_rows() } else { 0 }))
                 .collect(),
-            pending: vec![
+            pending: Own::filled(
                 PendingState {
                     address: 0,
                     rows: 0,
                     target: std::ptr::null_mut(),
-                };
-                code.sums.len()
-            ],
+                },
+                code.sums.len(),
+            ),
         };
         let grid = Grid::new(&code);
         let parts = if code.staged {
@@ -210,7 +211,7 @@ impl LoopProgram {
     /// Points everything at the start of a row.
     pub(super) fn enter_row(&self, state: &mut State, row: usize, range: (usize, usize)) -> Tile {
         unflatten(&self.code.outer, row, &mut state.index);
-        for (walk, start) in self.code.walks.iter().zip(&mut state.starts) {
+        for (walk, start) in self.code.walks.iter().zip(state.starts.iter_mut()) {
             *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
             state.table[usize::from(walk.slot)] = *start;
         }
@@ -269,7 +270,7 @@ impl LoopProgram {
 
     /// Fetches some columns of the next row.
     pub(super) fn fetch_next(&self, state: &State, part: Range<usize>) {
-        for (walk, start) in self.code.walks.iter().zip(&state.starts) {
+        for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
             if let Some(ahead) = walk.ahead {
                 fetch(start.wrapping_add(ahead + part.start), part.len());
             }
@@ -278,7 +279,7 @@ impl LoopProgram {
 
     /// Moves everything that follows the columns.
     pub(super) fn move_to(&self, state: &mut State, column: usize) {
-        for (walk, start) in self.code.walks.iter().zip(&state.starts) {
+        for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
             state.table[usize::from(walk.slot)] = start.wrapping_add(column * walk.column_stride);
         }
         for (pointer, origin) in state.table.iter_mut().zip(&self.code.slots) {
@@ -292,7 +293,7 @@ impl LoopProgram {
     unsafe fn tile(&self, state: &mut State, first: usize, rows: usize) {
         let code = &self.code;
         unflatten(&code.outer, first, &mut state.index);
-        for (walk, start) in code.walks.iter().zip(&mut state.starts) {
+        for (walk, start) in code.walks.iter().zip(state.starts.iter_mut()) {
             *start = walk.base;
             if !walk.listed {
                 *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
@@ -427,7 +428,7 @@ impl LoopProgram {
     }
 
     unsafe fn outer_index(&self, state: &mut State, to: *mut f32, axis: usize, rows: usize) {
-        let mut index = state.index.clone();
+        let mut index = state.index.to_vec();
         let mut index = Odometer::new(&self.code.outer, &mut index);
         for row in 0..rows {
             // SAFETY: there is a float for each row.

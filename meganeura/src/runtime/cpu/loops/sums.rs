@@ -111,7 +111,7 @@ impl LoopProgram {
                     return;
                 }
             }
-            let mut position = state.index.clone();
+            let mut position = state.index.to_vec();
             let mut position = Odometer::new(&self.code.outer, &mut position);
             for row in 0..tile.rows {
                 self.advance(
