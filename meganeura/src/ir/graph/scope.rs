@@ -110,7 +110,7 @@ impl Graph {
         self.inner.borrow().layers.clone()
     }
 
-    /// Whether the values of a scope that a [`Node`] names may be computed again instead of kept.
+    /// Whether the values of a scope that a [`Node`](super::Node) names may be computed again instead of kept.
     pub fn is_recomputed(&self, scope: u32) -> bool {
         self.recomputed_with(scope).is_some()
     }
@@ -126,7 +126,7 @@ impl Graph {
         self.in_scope(scope, build)
     }
 
-    /// Run `build` so that its nodes belong to a layer, given as in [`Node::scope`].
+    /// Run `build` so that its nodes belong to a layer, given as in [`Node::scope`](super::Node::scope).
     pub fn in_scope<R>(&self, scope: u32, build: impl FnOnce() -> R) -> R {
         let outer = std::mem::replace(&mut self.inner.borrow_mut().current, scope);
         let result = build();
@@ -157,7 +157,7 @@ impl Graph {
         inner.scopes[inner.current as usize].clone()
     }
 
-    /// The path of a scope that a [`Node`] names.
+    /// The path of a scope that a [`Node`](super::Node) names.
     pub fn scope_path(&self, scope: u32) -> String {
         self.inner.borrow().scopes[scope as usize].clone()
     }
