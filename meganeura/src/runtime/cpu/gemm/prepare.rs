@@ -87,6 +87,8 @@ pub(super) struct Scratch {
     pub panels: Vec<Panel>,
     /// Memory that is needed soon.
     pub soon: Vec<Soon>,
+    /// Where rows are cut into strips.
+    pub cuts: Vec<usize>,
 }
 
 /// A cache line.
