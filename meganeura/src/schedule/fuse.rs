@@ -4,6 +4,8 @@
 //! is at hand there, else it starts a kernel of its own. Kernels over one domain that read
 //! the same memory are merged afterwards.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
@@ -99,6 +101,11 @@ pub struct Fusion<'a> {
     pub prologue: Vec<bool>,
     /// Elementwise nodes made of leaves, with a single reader, that wait for it to be placed.
     waits: Vec<bool>,
+    /// Values that the kernel that computes them stores as pieces of assemblies: the assembly
+    /// and which piece.
+    pub pieces_of: FxHashMap<NodeId, Vec<(NodeId, usize)>>,
+    /// The pieces of assemblies that come about so.
+    pub in_place: FxHashSet<(NodeId, usize)>,
 }
 
 impl<'a> Fusion<'a> {
@@ -118,6 +125,8 @@ impl<'a> Fusion<'a> {
             inline: vec![false; nodes.len()],
             prologue: vec![false; nodes.len()],
             waits: vec![false; nodes.len()],
+            pieces_of: FxHashMap::default(),
+            in_place: FxHashSet::default(),
         };
         let readers = fusion.readers(live);
         for index in (0..nodes.len()).filter(|&index| live[index]) {
@@ -133,6 +142,7 @@ impl<'a> Fusion<'a> {
         fusion.merge();
         fusion.put_pieces_in_place();
         fusion.sink(&readers, stored);
+        fusion.store_in_pieces(stored);
         fusion
     }
 
