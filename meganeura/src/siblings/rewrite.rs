@@ -96,8 +96,7 @@ impl<'a> Sites<'a> {
         let values = leaves.iter().map(|id| self.alike.updates.get(id).copied());
         let values = values.collect::<Option<Vec<NodeId>>>();
         let mut products = Vec::new();
-        let values =
-            values.filter(|values| self.alike.check(values, &mut accepted, &mut products));
+        let values = values.filter(|values| self.alike.check(values, &mut accepted, &mut products));
         self.sets[index].ends = ends;
         if let Some(values) = values {
             self.sets[index].values = values;
