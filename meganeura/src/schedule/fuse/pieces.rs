@@ -1,8 +1,8 @@
 //! Pieces that are put where they belong by the kernels that compute them.
 
-use super::domain::Place;
-use super::fuse::{Fusion, Kind, Role};
-use super::reference::Reference;
+use super::super::domain::Place;
+use super::super::reference::Reference;
+use super::{Fusion, Kind, Role};
 use crate::ir::{Layout, NodeId, Steps};
 
 impl Fusion<'_> {
