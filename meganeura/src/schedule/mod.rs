@@ -1,6 +1,5 @@
-//! From a graph to kernels: which nodes share one (`fuse`), which move to where they are read
-//! (`sink`), what each kernel does (`emit`), in which order they run and which buffers they
-//! read and write (`order`).
+//! From a graph to kernels: which nodes share one (`fuse`), what each kernel does (`emit`), in
+//! which order they run and which buffers they read and write (`order`).
 
 pub mod attention;
 mod axes;
@@ -10,9 +9,7 @@ mod fuse;
 pub mod kernel;
 mod order;
 mod parts;
-mod pieces;
 mod reference;
 mod simplify;
-mod sink;
 
 pub use order::{Schedule, ScheduledBuffer, Storage, schedule};

@@ -1,8 +1,8 @@
 //! Values that are cheaper made again than kept.
 
-use super::domain::Place;
-use super::fuse::Fusion;
-use super::reference::Reference;
+use super::super::domain::Place;
+use super::super::reference::Reference;
+use super::Fusion;
 use crate::ir::{Lowering, NodeId};
 
 /// Who reads a value: the reader, how it sees the value.
