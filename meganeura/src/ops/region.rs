@@ -2,8 +2,8 @@
 
 use super::rules::BASE;
 use crate::ir::{
-    Array, Assembly, Attributes, Case, Domain, Lowering, Number, OpDef, Shape, Steps, Tensor,
-    TensorType, Vjp, Window,
+    Array, Assembly, Attributes, Case, Domain, Graph, Lowering, Number, OpDef, Shape, Steps,
+    Tensor, TensorType, Vjp, Window,
 };
 
 pub const OPS: &[&OpDef] = &[&SLICE, &ASSEMBLE, &WINDOW];
@@ -373,17 +373,44 @@ impl<'g> Tensor<'g> {
         assemble(&[(self, place.collect())], &Shape::from(padded), value)
     }
 
+    /// All windows of `size` places along an axis: the axis becomes the number of windows, and
+    /// what each sees is a new last axis. A window starts `step` after the one before and sees
+    /// every `dilation`th place.
+    pub fn window(self, axis: usize, size: usize, step: usize, dilation: usize) -> Tensor<'g> {
+        let window = Window {
+            axis,
+            size,
+            step,
+            dilation,
+        };
+        let shape = self.shape();
+        let length = shape.dims().get(axis).copied().unwrap_or(0);
+        // Side by side without gaps: nothing has to be summed on the way back.
+        if dilation == 1 && step == size && size > 0 && length > 0 && length % size == 0 {
+            let mut split = shape.dims().to_vec();
+            split[axis] = length / size;
+            split.insert(axis + 1, size);
+            let mut order: Vec<usize> = (0..=shape.rank()).collect();
+            order.remove(axis + 1);
+            order.push(axis + 1);
+            return self.reshape(split).transpose(&order);
+        }
+        self.graph()
+            .apply(&WINDOW, Attributes::Window(window), &[self])
+    }
+}
+
+impl Graph {
     /// Tensors after each other along an axis; they agree in all other sizes.
-    ///
-    /// # Panics
-    /// When there is no tensor: then there is no graph to note the error in.
-    pub fn concat(tensors: &[Tensor<'g>], axis: usize) -> Tensor<'g> {
-        let first = tensors[0];
+    pub fn concat<'g>(&'g self, tensors: &[Tensor<'g>], axis: usize) -> Tensor<'g> {
+        let fail = |problem: String| self.fail(format!("`concat` {problem}"));
+        let Some(&first) = tensors.first() else {
+            return fail("needs at least one tensor".to_owned());
+        };
         if let Some(poisoned) = tensors.iter().find(|tensor| tensor.is_poisoned()) {
             return *poisoned;
         }
         let shape = first.shape();
-        let fail = |problem: String| first.graph().fail(format!("`concat` {problem}"));
         if axis >= shape.rank() {
             return fail(format!("has no axis {axis} in {shape}"));
         }
@@ -413,32 +440,6 @@ impl<'g> Tensor<'g> {
         }
         assemble(&pieces, &Shape::from(dims), 0.0)
     }
-
-    /// All windows of `size` places along an axis: the axis becomes the number of windows, and
-    /// what each sees is a new last axis. A window starts `step` after the one before and sees
-    /// every `dilation`th place.
-    pub fn window(self, axis: usize, size: usize, step: usize, dilation: usize) -> Tensor<'g> {
-        let window = Window {
-            axis,
-            size,
-            step,
-            dilation,
-        };
-        let shape = self.shape();
-        let length = shape.dims().get(axis).copied().unwrap_or(0);
-        // Side by side without gaps: nothing has to be summed on the way back.
-        if dilation == 1 && step == size && size > 0 && length > 0 && length % size == 0 {
-            let mut split = shape.dims().to_vec();
-            split[axis] = length / size;
-            split.insert(axis + 1, size);
-            let mut order: Vec<usize> = (0..=shape.rank()).collect();
-            order.remove(axis + 1);
-            order.push(axis + 1);
-            return self.reshape(split).transpose(&order);
-        }
-        self.graph()
-            .apply(&WINDOW, Attributes::Window(window), &[self])
-    }
 }
 
 #[cfg(test)]
@@ -466,8 +467,12 @@ mod tests {
             "`pad` needs (low, high) for each axis of [3, 4], got [(1, 1)]"
         );
         assert_eq!(
-            told(|x| Tensor::concat(&[x, x.slice(0, 0, 2)], 1)),
+            told(|x| x.graph().concat(&[x, x.slice(0, 0, 2)], 1)),
             "`concat` along axis 1 cannot put f32 [2, 4] after f32 [3, 4]"
+        );
+        assert_eq!(
+            told(|x| x.graph().concat(&[], 1)),
+            "`concat` needs at least one tensor"
         );
         assert_eq!(
             told(|x| x.window(1, 3, 1, 2)),
@@ -482,7 +487,7 @@ mod tests {
         let same = [
             x.slice(0, 0, 3),
             x.pad(&[(0, 0), (0, 0)], 1.0),
-            Tensor::concat(&[x], 0),
+            graph.concat(&[x], 0),
         ];
         assert!(same.iter().all(|y| y.id() == x.id()));
     }
