@@ -373,6 +373,14 @@ impl<'g> Tensor<'g> {
         assemble(&[(self, place.collect())], &Shape::from(padded), value)
     }
 
+    /// Tensors after each other along an axis: [`Graph::concat`] in their graph.
+    ///
+    /// # Panics
+    /// When there is no tensor, and so no graph to note the error in; the graph's method notes it.
+    pub fn concat(tensors: &[Tensor<'g>], axis: usize) -> Tensor<'g> {
+        tensors[0].graph().concat(tensors, axis)
+    }
+
     /// All windows of `size` places along an axis: the axis becomes the number of windows, and
     /// what each sees is a new last axis. A window starts `step` after the one before and sees
     /// every `dilation`th place.

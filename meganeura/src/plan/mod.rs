@@ -6,6 +6,7 @@
 
 mod arena;
 mod display;
+mod traffic;
 
 use crate::ir::{DType, Graph, IndexBound, Variable};
 use crate::schedule::kernel::{BufferId, Kernel};
@@ -95,10 +96,9 @@ impl Plan {
         &self.buffers[id.index()]
     }
 
-    /// Bytes a kernel moves when every buffer it touches goes through memory once.
+    /// Bytes a kernel moves when what it touches of every buffer goes through memory once.
     pub fn kernel_bytes(&self, kernel: &Kernel) -> u64 {
-        let buffers = kernel.reads().into_iter().chain(kernel.writes());
-        buffers.map(|id| self.buffer(id).elements as u64 * 4).sum()
+        traffic::elements(self, kernel) as u64 * 4
     }
 
     /// Bytes moved by one run.

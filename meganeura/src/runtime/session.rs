@@ -8,6 +8,7 @@ use crate::ir::{DType, Graph, GraphError, IndexBound, Shape, Variable};
 use crate::ops::expand;
 use crate::plan::{Plan, Role};
 use crate::schedule::kernel::BufferId;
+use crate::siblings::{self, Group};
 
 /// Why a session could not do something.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -182,6 +183,43 @@ struct Given {
 struct Held {
     variable: Variable,
     memory: MemoryId,
+    /// Where it lies in memory that it shares with others.
+    part: Option<Part>,
+}
+
+/// Some columns of a matrix.
+#[derive(Clone, Copy)]
+struct Part {
+    start: usize,
+    size: usize,
+    /// Columns of the whole matrix.
+    stride: usize,
+    rows: usize,
+}
+
+impl Part {
+    /// Elements of the whole matrix.
+    fn whole(self) -> usize {
+        self.rows * self.stride
+    }
+
+    /// For each row where it starts in the part and in the whole.
+    fn rows(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.rows).map(move |row| (row * self.size, row * self.stride + self.start))
+    }
+
+    fn take(self, whole: &[f32]) -> Vec<f32> {
+        let rows = self.rows();
+        rows.flat_map(|(_, at)| &whole[at..at + self.size])
+            .copied()
+            .collect()
+    }
+
+    fn put(self, values: &[f32], whole: &mut [f32]) {
+        for (from, to) in self.rows() {
+            whole[to..to + self.size].copy_from_slice(&values[from..from + self.size]);
+        }
+    }
 }
 
 /// Plans on one device, and the variables they share.
@@ -210,6 +248,8 @@ pub struct Session {
     seed: u64,
     rewrites: Rewrites,
     variables: BTreeMap<String, Held>,
+    /// Variables that share memory.
+    groups: Vec<(Group, MemoryId)>,
     steps: Vec<Step>,
 }
 
@@ -236,6 +276,7 @@ impl Session {
             seed,
             rewrites,
             variables: BTreeMap::new(),
+            groups: Vec::new(),
             steps: Vec::new(),
         })
     }
@@ -261,15 +302,20 @@ impl Session {
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
         }
-        let (graph, report) = optimize(&graph, self.rewrites, &CostModel::default());
+        self.add_variables(&graph)?;
+        let model = CostModel::default();
+        let graph = match self.groups_of(&graph) {
+            groups if groups.is_empty() => graph,
+            groups => siblings::pack(&graph, &groups, &model),
+        };
+        let (graph, report) = optimize(&graph, self.rewrites, &model);
         let plan = Plan::new(&graph);
-        self.add_variables(plan.variables.iter())?;
         let mut bindings = Vec::new();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         for (index, buffer) in plan.buffers.iter().enumerate() {
             let memory = match &buffer.role {
                 Role::Temporary { .. } => continue,
-                Role::Variable(variable) => self.variables[&plan.variables[*variable].name].memory,
+                Role::Variable(variable) => self.memory_of(&plan.variables[*variable].name)?,
                 Role::Input(_) | Role::Output(_) => self.executor.allocate(buffer.elements)?,
             };
             bindings.push(Binding {
@@ -319,15 +365,31 @@ impl Session {
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
         }
-        let variables = graph.variables();
-        self.add_variables(variables.iter().map(|(variable, _)| variable))
+        let (graph, _) = expand(graph);
+        self.add_variables(&graph)
     }
 
-    fn add_variables<'a>(
-        &mut self,
-        variables: impl Iterator<Item = &'a Variable>,
-    ) -> Result<(), SessionError> {
-        for variable in variables {
+    /// Give memory and first values to the variables of a graph of primitives that are new.
+    fn add_variables(&mut self, graph: &Graph) -> Result<(), SessionError> {
+        let found = match self.rewrites {
+            Rewrites::Off => Vec::new(),
+            _ => siblings::find(graph, |name| self.variables.contains_key(name)),
+        };
+        let mut parts: BTreeMap<String, (MemoryId, Part)> = BTreeMap::new();
+        for group in found {
+            let memory = self.executor.allocate(group.shape().elements())?;
+            for piece in &group.pieces {
+                let part = Part {
+                    start: piece.start,
+                    size: piece.size,
+                    stride: group.columns(),
+                    rows: group.rows(),
+                };
+                parts.insert(piece.name.clone(), (memory, part));
+            }
+            self.groups.push((group, memory));
+        }
+        for (variable, _) in graph.variables() {
             if let Some(held) = self.variables.get(&variable.name) {
                 if held.variable.shape != variable.shape {
                     return Err(SessionError::Variable {
@@ -338,20 +400,60 @@ impl Session {
                 }
                 continue;
             }
-            let memory = self.executor.allocate(variable.shape.elements())?;
             let values = variable
                 .init
                 .values(&variable.shape, self.seed, &variable.name);
-            self.executor.write(memory, bytemuck::cast_slice(&values))?;
-            self.variables.insert(
-                variable.name.clone(),
-                Held {
-                    variable: variable.clone(),
-                    memory,
-                },
-            );
+            let (memory, part) = match parts.get(&variable.name) {
+                Some(&(memory, part)) => (memory, Some(part)),
+                None => (self.executor.allocate(variable.shape.elements())?, None),
+            };
+            self.write(memory, part, &values)?;
+            let name = variable.name.clone();
+            let held = Held {
+                variable,
+                memory,
+                part,
+            };
+            self.variables.insert(name, held);
         }
         Ok(())
+    }
+
+    /// The groups of which a graph has a variable.
+    fn groups_of(&self, graph: &Graph) -> Vec<Group> {
+        let variables = graph.variables();
+        let has = |name: &str| variables.iter().any(|(variable, _)| variable.name == name);
+        let groups = self.groups.iter().map(|(group, _)| group);
+        groups
+            .filter(|group| group.pieces.iter().any(|piece| has(&piece.name)))
+            .cloned()
+            .collect()
+    }
+
+    /// The memory of a variable of a plan: one of the session's, or a buffer that several share.
+    fn memory_of(&self, name: &str) -> Result<MemoryId, SessionError> {
+        let shared = self.groups.iter().find(|(group, _)| group.name == name);
+        match shared {
+            Some((_, memory)) => Ok(*memory),
+            None => Ok(self.held(name)?.memory),
+        }
+    }
+
+    /// Write a variable's values to its place.
+    fn write(
+        &mut self,
+        memory: MemoryId,
+        part: Option<Part>,
+        values: &[f32],
+    ) -> Result<(), SessionError> {
+        let Some(part) = part else {
+            return Ok(self.executor.write(memory, bytemuck::cast_slice(values))?);
+        };
+        let mut whole = vec![0f32; part.whole()];
+        self.executor
+            .read(memory, bytemuck::cast_slice_mut(&mut whole))?;
+        part.put(values, &mut whole);
+        Ok(self.executor.write(memory, bytemuck::cast_slice(&whole))?)
     }
 
     /// The plan of a step.
@@ -509,10 +611,15 @@ impl Session {
     /// When there is no such variable or the device fails.
     pub fn variable(&mut self, name: &str) -> Result<Vec<f32>, SessionError> {
         let held = self.held(name)?;
-        let (memory, mut values) = (held.memory, vec![0f32; held.variable.shape.elements()]);
+        let (memory, part) = (held.memory, held.part);
+        let elements = part.map_or(held.variable.shape.elements(), Part::whole);
+        let mut values = vec![0f32; elements];
         self.executor
             .read(memory, bytemuck::cast_slice_mut(&mut values))?;
-        Ok(values)
+        Ok(match part {
+            Some(part) => part.take(&values),
+            None => values,
+        })
     }
 
     /// Give a variable other values, row-major.
@@ -521,7 +628,7 @@ impl Session {
     /// When there is no such variable, the number of values is another, or the device fails.
     pub fn set_variable(&mut self, name: &str, values: &[f32]) -> Result<(), SessionError> {
         let held = self.held(name)?;
-        let memory = held.memory;
+        let (memory, part) = (held.memory, held.part);
         if values.len() != held.variable.shape.elements() {
             return Err(SessionError::Values {
                 name: name.to_owned(),
@@ -533,7 +640,7 @@ impl Session {
                 found: format!("{} f32", values.len()),
             });
         }
-        Ok(self.executor.write(memory, bytemuck::cast_slice(values))?)
+        self.write(memory, part, values)
     }
 
     fn held(&self, name: &str) -> Result<&Held, SessionError> {

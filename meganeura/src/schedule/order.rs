@@ -259,9 +259,10 @@ impl<'a> Scheduler<'a> {
         let mut wanted = Vec::new();
         for group in 0..self.fusion.groups.len() {
             for &id in &self.fusion.groups[group].members {
-                for reference in self.fusion.operands(id) {
+                for (place, reference) in self.fusion.operands(id).into_iter().enumerate() {
                     let base = reference.base;
-                    let elsewhere = self.fusion.group_of[base.index()] != Some(group);
+                    let elsewhere = self.fusion.group_of[base.index()] != Some(group)
+                        && !self.fusion.in_place.contains(&(id, place));
                     let kind = self.fusion.groups[group].kind;
                     let in_memory = matches!(kind, Kind::Indexed | Kind::Attention);
                     if elsewhere

@@ -1,6 +1,8 @@
 //! Contractions: operands made ready, the product, and what is done with it.
 
-use super::gemm::{self, Addresses, Compound, GemmError, Matrix, Output, Problem, Target, Tile};
+use super::gemm::{
+    self, Addresses, Compound, Epilogue, GemmError, Matrix, Output, Problem, Soon, Target, Tile,
+};
 use super::loops::{self, LoopProgram};
 use super::memory::Region;
 use super::pool::Pool;
@@ -9,6 +11,7 @@ use crate::ir::DType;
 use crate::schedule::kernel::{
     Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Store, ValueId,
 };
+use std::ops::Range;
 
 /// Rows of a product shorter than this are better worked on several at a time.
 const TILE_COLUMNS: usize = 48;
@@ -258,16 +261,7 @@ impl ContractProgram {
                 gemm::gemm(pool, &problem, Output::Store(target))
             }
             After::Tiles(program) => {
-                let work = |tile: Tile<'_>| {
-                    let first = tile.batch * rows;
-                    let rows = first + tile.rows.start..first + tile.rows.end;
-                    let product = tile.data.as_mut_ptr();
-                    // SAFETY: tiles have elements of their own, which are complete; the
-                    // results overlap no operand.
-                    unsafe {
-                        program.run_tile(tile.worker, rows, tile.columns, product, tile.stride);
-                    }
-                };
+                let work = OnTiles { program, rows };
                 let problem = match program.adds_up() {
                     true => problem.in_blocks_of_rows(loops::BLOCK_ROWS),
                     false => problem,
@@ -275,6 +269,39 @@ impl ContractProgram {
                 gemm::gemm(pool, &problem, Output::Tiles(&work))
             }
         }
+    }
+}
+
+/// An epilogue while its product is computed.
+struct OnTiles<'a> {
+    program: &'a LoopProgram,
+    /// Rows of each product.
+    rows: usize,
+}
+
+impl OnTiles<'_> {
+    /// Rows of a product, counted over all products.
+    fn rows(&self, batch: usize, rows: &Range<usize>) -> Range<usize> {
+        let first = batch * self.rows;
+        first + rows.start..first + rows.end
+    }
+}
+
+impl Epilogue for OnTiles<'_> {
+    fn tile(&self, tile: Tile<'_>) {
+        let rows = self.rows(tile.batch, &tile.rows);
+        let product = tile.data.as_mut_ptr();
+        // SAFETY: tiles have elements of their own, which are complete; the results overlap
+        // no operand. Only `ContractProgram::run` makes a value, and passes its caller's
+        // promise on.
+        unsafe {
+            self.program
+                .run_tile(tile.worker, rows, tile.columns, product, tile.stride);
+        }
+    }
+
+    fn soon(&self, batch: usize, rows: Range<usize>, column: usize, list: &mut Vec<Soon>) {
+        self.program.soon(self.rows(batch, &rows), column, list);
     }
 }
 

@@ -1,8 +1,9 @@
-//! Pieces that are put where they belong by the kernel that computes them.
+//! Pieces that are put where they belong by the kernels that compute them.
 
 use super::super::domain::Place;
+use super::super::reference::Reference;
 use super::{Fusion, Kind, Role};
-use crate::ir::{Assembly, Layout, NodeId};
+use crate::ir::{Assembly, Layout, NodeId, Steps};
 
 impl Fusion<'_> {
     /// Move assemblies into the loop that computes all of their pieces. Zeros around the pieces
@@ -50,5 +51,63 @@ impl Fusion<'_> {
                 && domain.strides(&whole.sliced(steps), Place::Full).is_some()
         });
         fits.then_some(target)
+    }
+
+    /// Let kernels store what they compute as pieces of assemblies that others still fill: side
+    /// by side with what other kernels compute. An assembly that is a result, and may take the
+    /// place of what is still read, is left alone.
+    pub(super) fn store_in_pieces(&mut self, stored: &[NodeId]) {
+        let assemblies = self.groups.iter();
+        let assemblies = assemblies.filter(|group| group.kind == Kind::Assemble);
+        let ids: Vec<NodeId> = assemblies
+            .filter_map(|group| group.members.first().copied())
+            .filter(|id| !stored.contains(id))
+            .collect();
+        for id in ids {
+            let node = self.node(id);
+            let Some(assembly) = node.op.attributes.as_assembly() else {
+                continue;
+            };
+            if !assembly.is_covered() {
+                continue;
+            }
+            let whole = Layout::contiguous(&node.ty.shape);
+            let pieces = self.operands(id).into_iter().zip(&assembly.pieces);
+            for (piece, (reference, steps)) in pieces.enumerate() {
+                if self.stores_piece(reference, &whole, steps) {
+                    let base = reference.base;
+                    self.pieces_of.entry(base).or_default().push((id, piece));
+                    self.in_place.insert((id, piece));
+                }
+            }
+        }
+    }
+
+    /// Whether the kernel that computes a piece can store it in its place.
+    fn stores_piece(&self, reference: &Reference, whole: &Layout, steps: &[Steps]) -> bool {
+        let base = reference.base;
+        let Some(group) = self.group_of[base.index()] else {
+            return false;
+        };
+        let node = self.node(base);
+        let place = whole.sliced(steps).reshaped(&node.ty.shape);
+        let (kind, domain) = (self.groups[group].kind, &self.groups[group].domain);
+        let in_order = reference.layout.is_contiguous()
+            && reference.layout.dims.iter().product::<usize>() == node.ty.shape.elements();
+        let Some(place) = place.filter(|_| in_order && kind.is_shared()) else {
+            return false;
+        };
+        let fits = |place: &Layout| domain.strides(place, Place::Full).is_some();
+        match node.op.attributes.as_assembly() {
+            // Itself put together by that kernel.
+            Some(assembly) => {
+                let mut pieces = assembly.pieces.iter();
+                pieces.all(|steps| fits(&place.sliced(steps)))
+            }
+            None => {
+                let own = self.role_of[base.index()] == Role::FULL;
+                own && !self.is_recomputed(base) && fits(&place)
+            }
+        }
     }
 }

@@ -10,10 +10,11 @@ use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Rows, Scratch};
-use super::problem::{Operand, Problem, Tile, batch_offset};
+use super::problem::{Epilogue, Operand, Problem, Soon, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
+use std::mem;
 use std::ops::Range;
 
 /// How many row panels of a computed operand are asked for at a time.
@@ -26,9 +27,9 @@ const ENOUGH_DEPTH: usize = 256;
 pub(super) enum Destination<'a> {
     /// To memory whose columns are contiguous.
     Memory(Memory<'a>),
-    Tiles(&'a (dyn Fn(Tile<'_>) + Sync)),
+    Tiles(&'a dyn Epilogue),
     /// Tiles of the product's transpose.
-    Turned(&'a (dyn Fn(Tile<'_>) + Sync)),
+    Turned(&'a dyn Epilogue),
 }
 
 /// Memory for a result. Its pointer is valid for the problem's size and its elements do not
@@ -219,7 +220,8 @@ impl Job<'_> {
     /// Adds one block of depth to one block of columns.
     fn block(&self, block: &Block, scratch: &mut Scratch) {
         self.prepare_b(block, scratch);
-        let cuts = self.row_cuts(&block.rows);
+        let mut cuts = mem::take(&mut scratch.cuts);
+        self.cut_rows(&block.rows, &mut cuts);
         let panels = cuts.len() - 1;
         let group = match self.problem.a {
             Operand::Memory(_) => 1,
@@ -235,6 +237,7 @@ impl Job<'_> {
                 self.strip(block, a.skip(rows.start - start), rows, scratch);
             }
         }
+        scratch.cuts = cuts;
         if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
             self.turn(block, function, scratch);
         }
@@ -242,22 +245,46 @@ impl Job<'_> {
 
     /// Where rows are cut into strips as tall as micro-kernels, nearly equal and within the
     /// problem's blocks of rows.
-    fn row_cuts(&self, rows: &Range<usize>) -> Vec<usize> {
+    fn cut_rows(&self, rows: &Range<usize>, cuts: &mut Vec<usize>) {
         let unit = match self.problem.row_unit {
             1 => rows.len().max(1),
             unit => unit,
         };
-        let mut cuts = vec![rows.start];
+        cuts.clear();
+        cuts.push(rows.start);
         for start in rows.clone().step_by(unit) {
             let height = unit.min(rows.end - start);
             let strips = height.div_ceil(self.kernels.rows);
             cuts.extend((1..=strips).map(|strip| start + height * strip / strips));
         }
-        cuts
+    }
+
+    /// Lists where the rows of a strip's results and of what its epilogue reads begin.
+    fn list_soon(
+        &self,
+        block: &Block,
+        rows: &Range<usize>,
+        (c, c_stride): (*mut f32, usize),
+        list: &mut Vec<Soon>,
+    ) {
+        list.clear();
+        match self.destination {
+            Destination::Memory(_) => {
+                list.extend((0..rows.len()).map(|row| Soon {
+                    from: c.wrapping_add(row * c_stride),
+                    written: true,
+                }));
+            }
+            Destination::Tiles(function) if block.last_depth => {
+                function.soon(block.batch, rows.clone(), block.columns.start, list);
+            }
+            _ => {}
+        }
+        list.truncate(block.depth.len());
     }
 
     /// Hands on the transpose of a block's sums.
-    fn turn(&self, block: &Block, function: &(dyn Fn(Tile<'_>) + Sync), scratch: &mut Scratch) {
+    fn turn(&self, block: &Block, function: &dyn Epilogue, scratch: &mut Scratch) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
         let stride = prepare::padded(block.rows.len());
         let lines = Lines {
@@ -271,7 +298,7 @@ impl Job<'_> {
         // SAFETY: `kernels` are the CPU's; the sums have these rows and columns, and a padded
         // row of the buffer holds a column of them.
         unsafe { (self.kernels.transpose)(&lines, data.as_mut_ptr(), stride) };
-        function(Tile {
+        function.tile(Tile {
             batch: block.batch,
             rows: block.columns.clone(),
             columns: block.rows.clone(),
@@ -308,7 +335,9 @@ impl Job<'_> {
                 )
             }
         };
-        for panel in &scratch.panels {
+        let Scratch { panels, soon, .. } = scratch;
+        self.list_soon(block, &rows, (c, c_stride), soon);
+        for panel in panels.iter() {
             let Some(kernel) = self.kernels.get(a.along, rows.len(), panel.registers) else {
                 unreachable!("there are kernels for all rows up to the tallest");
             };
@@ -322,6 +351,8 @@ impl Job<'_> {
                 c_stride,
                 columns: panel.columns,
                 accumulate,
+                soon,
+                soon_offset: panel.first,
             };
             // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
             // and depth; the tile of C lies in the destination's memory, where it belongs to
@@ -331,7 +362,7 @@ impl Job<'_> {
         if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
             // SAFETY: the sums of these rows, which nobody else refers to.
             let data = unsafe { std::slice::from_raw_parts_mut(c, rows.len() * c_stride) };
-            function(Tile {
+            function.tile(Tile {
                 batch: block.batch,
                 rows,
                 columns: block.columns.clone(),

@@ -16,6 +16,16 @@ pub(super) fn address(strides: &[usize], index: &[usize]) -> usize {
         .sum()
 }
 
+/// The address part of a row.
+pub(super) fn row_address(dims: &[usize], strides: &[usize], mut row: usize) -> usize {
+    let mut address = 0;
+    for (&dim, &stride) in dims.iter().zip(strides).rev() {
+        address += row % dim.max(1) * stride;
+        row /= dim.max(1);
+    }
+    address
+}
+
 /// The index along each axis of a row.
 pub(super) fn unflatten(dims: &[usize], mut row: usize, index: &mut [usize]) {
     for (i, &dim) in index.iter_mut().zip(dims).rev() {

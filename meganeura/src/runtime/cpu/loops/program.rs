@@ -121,6 +121,10 @@ pub(super) struct Walk {
     pub(super) listed: bool,
     /// Elements to the next row where rows are dense and differ: worth fetching ahead.
     pub(super) ahead: Option<usize>,
+    /// Whether another one before it goes the same way.
+    pub(super) again: bool,
+    /// Whether this or another one that goes the same way is written to.
+    pub(super) written: bool,
 }
 
 /// An accumulate.

@@ -289,7 +289,7 @@ impl Compiler<'_> {
         };
         let slot = match self.schedule.direct_store[value] {
             Some(store) if self.stores_directly(value, store) => {
-                let walk = self.walk(&self.domain.stores[store].access, false);
+                let walk = self.written_walk(&self.domain.stores[store].access, false);
                 self.code.walks[walk].slot
             }
             _ => self.register(true),
