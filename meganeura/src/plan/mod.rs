@@ -6,6 +6,7 @@
 
 mod arena;
 mod display;
+mod traffic;
 
 use crate::ir::{DType, Graph, IndexBound, Variable};
 use crate::schedule::kernel::{BufferId, Kernel};
@@ -36,6 +37,9 @@ pub struct Buffer {
     pub elements: usize,
     /// Their type.
     pub dtype: DType,
+    /// Whether it counts on what no kernel ever writes there to be zero: a temporary whose
+    /// memory no other takes. Executors clear the arena when they load a plan.
+    pub gaps: bool,
 }
 
 /// Everything a device needs to run a graph, again and again.
@@ -72,6 +76,7 @@ impl Plan {
                 },
                 elements: buffer.elements,
                 dtype: buffer.dtype,
+                gaps: buffer.gaps.is_some(),
             });
         Plan {
             buffers: buffers.collect(),
@@ -91,10 +96,9 @@ impl Plan {
         &self.buffers[id.index()]
     }
 
-    /// Bytes a kernel moves when every buffer it touches goes through memory once.
+    /// Bytes a kernel moves when what it touches of every buffer goes through memory once.
     pub fn kernel_bytes(&self, kernel: &Kernel) -> u64 {
-        let buffers = kernel.reads().into_iter().chain(kernel.writes());
-        buffers.map(|id| self.buffer(id).elements as u64 * 4).sum()
+        traffic::elements(self, kernel) as u64 * 4
     }
 
     /// Bytes moved by one run.

@@ -93,7 +93,11 @@ pub(in crate::egraph) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Wo
                 match applied.op.def.lowering {
                     Lowering::Index | Lowering::Constant => work.role = Role::Number,
                     Lowering::View(_) if applied.reshape || strides_suffice(applied) => {
-                        work.role = Role::View;
+                        let from = &applied.operands[0].shape;
+                        work.role = match applied.result.shape.elements() < from.elements() {
+                            true => Role::Turn,
+                            false => Role::View,
+                        };
                     }
                     _ => {
                         let read: f64 = children.iter().map(|id| extents(id).elements()).sum();

@@ -10,6 +10,8 @@ mod place;
 mod sink;
 mod wait;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
@@ -105,6 +107,11 @@ pub struct Fusion<'a> {
     pub prologue: Vec<bool>,
     /// Elementwise nodes made of leaves, with a single reader, that wait for it to be placed.
     waits: Vec<bool>,
+    /// Values that the kernel that computes them stores as pieces of assemblies: the assembly
+    /// and which piece.
+    pub pieces_of: FxHashMap<NodeId, Vec<(NodeId, usize)>>,
+    /// The pieces of assemblies that come about so.
+    pub in_place: FxHashSet<(NodeId, usize)>,
 }
 
 impl<'a> Fusion<'a> {
@@ -124,6 +131,8 @@ impl<'a> Fusion<'a> {
             inline: vec![false; nodes.len()],
             prologue: vec![false; nodes.len()],
             waits: vec![false; nodes.len()],
+            pieces_of: FxHashMap::default(),
+            in_place: FxHashSet::default(),
         };
         let readers = fusion.readers(live);
         for index in (0..nodes.len()).filter(|&index| live[index]) {
@@ -137,8 +146,9 @@ impl<'a> Fusion<'a> {
             }
         }
         fusion.merge();
-        fusion.put_pieces_in_place();
+        fusion.put_pieces_in_place(stored);
         fusion.sink(&readers, stored);
+        fusion.store_in_pieces(stored);
         fusion
     }
 
