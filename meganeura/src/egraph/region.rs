@@ -294,9 +294,8 @@ fn numbers(nodes: &[Node]) -> Vec<bool> {
             Lowering::Leaf => false,
             Lowering::Constant | Lowering::Index => node.inputs.is_empty(),
             Lowering::View(_) => {
-                let part = |of: &Node| {
-                    is_leaf(of) && node.ty.shape.elements() < of.ty.shape.elements()
-                };
+                let part =
+                    |of: &Node| is_leaf(of) && node.ty.shape.elements() < of.ty.shape.elements();
                 let inputs = node.inputs.iter().map(|input| input.index());
                 inputs
                     .into_iter()
