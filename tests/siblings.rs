@@ -110,10 +110,7 @@ fn block<'g>(x: Tensor<'g>, attention: SelfAttention, hidden: usize) -> Tensor<'
     let graph = x.graph();
     let mixed = graph.scoped("attention", || attention.forward(graph, &[x])[0]);
     let x = x + mixed;
-    let gated = SwiGlu {
-        hidden,
-        ..SwiGlu::from_config(SwiGlu::BASE)
-    };
+    let gated = SwiGlu { hidden };
     x + graph.scoped("mlp", || gated.forward(graph, &[x])[0])
 }
 
