@@ -37,6 +37,9 @@ pub struct Buffer {
     pub elements: usize,
     /// Their type.
     pub dtype: DType,
+    /// Whether it counts on what no kernel ever writes there to be zero: a temporary whose
+    /// memory no other takes. Executors clear the arena when they load a plan.
+    pub gaps: bool,
 }
 
 /// Everything a device needs to run a graph, again and again.
@@ -73,6 +76,7 @@ impl Plan {
                 },
                 elements: buffer.elements,
                 dtype: buffer.dtype,
+                gaps: buffer.gaps.is_some(),
             });
         Plan {
             buffers: buffers.collect(),

@@ -27,6 +27,8 @@ pub struct Emitter<'a> {
     pub buffer_of: FxHashMap<NodeId, BufferId>,
     /// The buffers a group writes a node to, where it has any.
     pub stores_of: FxHashMap<NodeId, Vec<BufferId>>,
+    /// For each buffer, whether its gaps are zeros already.
+    pub has_gaps: Vec<bool>,
 }
 
 /// A body under construction.
@@ -227,7 +229,8 @@ impl<'a> Emitter<'a> {
         let whole = Layout::contiguous(&node.ty.shape);
         let mut actions = Vec::new();
         for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
-            if !assembly.is_covered() {
+            let filled = self.has_gaps.get(buffer.index()).copied().unwrap_or(false);
+            if !assembly.is_covered() && !filled {
                 let fill = assembly.fill.value() as f32;
                 actions.push(fill_kernel(buffer, &node.ty, fill));
             }
@@ -282,15 +285,23 @@ impl<'a> Emitter<'a> {
             Lowering::Assemble => return self.store_pieces(building, id),
             _ => {}
         }
-        let operands: Vec<ValueId> = self
-            .fusion
-            .operands(id)
-            .into_iter()
+        let operands = self.read(id).into_iter();
+        let operands: Vec<ValueId> = operands
             .map(|reference| self.operand(building, reference, place))
             .collect();
         let value = self.pointwise(building, id, operands);
         building.values.insert(id, value);
         self.store(building, id);
+    }
+
+    /// The operands that an elementwise node is computed from: of a value after another, only
+    /// the value is, since kernels stand in order.
+    fn read(&self, id: NodeId) -> Vec<&'a Reference> {
+        let mut operands = self.fusion.operands(id);
+        if let Lowering::Pointwise(ScalarOp::First) = self.node(id).op.def.lowering {
+            operands.truncate(1);
+        }
+        operands
     }
 
     /// Pieces that the kernel computes go straight to their places.
@@ -460,7 +471,7 @@ impl<'a> Emitter<'a> {
         }
         let own = building.domain.place_of_base(&reference.layout, place);
         let place = own.expect("checked when it became a prologue");
-        let operands = self.fusion.operands(id).into_iter();
+        let operands = self.read(id).into_iter();
         let operands: Vec<ValueId> = operands
             .map(|reference| self.operand(building, reference, place))
             .collect();
@@ -472,7 +483,9 @@ impl<'a> Emitter<'a> {
     /// One elementwise node.
     fn pointwise(&self, building: &mut Building, id: NodeId, operands: Vec<ValueId>) -> ValueId {
         match self.node(id).op.def.lowering {
-            Lowering::Pointwise(ScalarOp::Identity) | Lowering::View(_) => operands[0],
+            Lowering::Pointwise(ScalarOp::Identity | ScalarOp::First) | Lowering::View(_) => {
+                operands[0]
+            }
             Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
             _ => unreachable!("only elementwise work is part of a program"),
         }

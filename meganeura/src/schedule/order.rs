@@ -7,7 +7,8 @@ use super::kernel::{
     Access, Action, Body, BufferId, Instruction, Kernel, LoopKernel, Program, Store,
 };
 use super::reference::References;
-use crate::ir::{DType, Graph, Node, NodeId};
+use crate::ir::{Assembly, DType, Graph, Lowering, Node, NodeId};
+use crate::ops::apart;
 
 /// What a buffer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct ScheduledBuffer {
     pub elements: usize,
     /// Their type.
     pub dtype: DType,
+    /// A temporary that is zero from the start wherever no kernel writes, as pieces leave it.
+    /// Those of one number have the same gaps, so that they may share memory, but not with
+    /// others.
+    pub gaps: Option<usize>,
 }
 
 /// Kernels in an order that respects what they read and write.
@@ -44,6 +49,14 @@ pub struct Schedule {
 
 /// Schedule a graph of primitives.
 pub fn schedule(graph: &Graph) -> Schedule {
+    match apart(graph) {
+        Some(graph) => schedule_pieces(&graph),
+        None => schedule_pieces(graph),
+    }
+}
+
+/// Schedule a graph in which work on pieces is done on them.
+fn schedule_pieces(graph: &Graph) -> Schedule {
     let nodes = graph.nodes();
     let live = live_nodes(graph);
     let roots = roots(graph);
@@ -78,6 +91,8 @@ struct Scheduler<'a> {
     buffers: Vec<ScheduledBuffer>,
     buffer_of: FxHashMap<NodeId, BufferId>,
     stores_of: FxHashMap<NodeId, Vec<BufferId>>,
+    /// The gaps that temporaries keep.
+    gaps: Vec<Assembly>,
     /// Copies of leaves, before anything changes them: what, and where to.
     first: Vec<(NodeId, BufferId)>,
     /// Updates that have to wait for the end: from, to, and the shape's node.
@@ -98,6 +113,7 @@ impl<'a> Scheduler<'a> {
             buffers: Vec::new(),
             buffer_of: FxHashMap::default(),
             stores_of: FxHashMap::default(),
+            gaps: Vec::new(),
             first: Vec::new(),
             last: Vec::new(),
         };
@@ -129,6 +145,7 @@ impl<'a> Scheduler<'a> {
             storage,
             elements: ty.shape.elements(),
             dtype: ty.dtype,
+            gaps: None,
         });
         BufferId(self.buffers.len() as u32 - 1)
     }
@@ -215,6 +232,7 @@ impl<'a> Scheduler<'a> {
             fusion: &self.fusion,
             buffer_of: FxHashMap::default(),
             stores_of: FxHashMap::default(),
+            has_gaps: Vec::new(),
         };
         for index in 0..self.nodes.len() {
             probe
@@ -260,6 +278,7 @@ impl<'a> Scheduler<'a> {
         wanted.dedup();
         for id in wanted {
             let buffer = self.buffer(Storage::Temporary, id);
+            self.buffers[buffer.index()].gaps = self.gaps_of(id);
             if self.fusion.group_of[id.index()].is_some() {
                 self.store(id, buffer);
             } else {
@@ -267,6 +286,25 @@ impl<'a> Scheduler<'a> {
                 self.first.push((id, buffer));
             }
         }
+    }
+
+    /// Which gaps a value has that may keep their zeros from run to run.
+    fn gaps_of(&mut self, id: NodeId) -> Option<usize> {
+        let node = &self.nodes[id.index()];
+        let assembly = match node.op.def.lowering {
+            Lowering::Assemble => node.op.attributes.as_assembly()?,
+            _ => return None,
+        };
+        if assembly.is_covered() || !assembly.fills_with_zeros() {
+            return None;
+        }
+        let mut assembly = assembly.clone();
+        assembly.pieces.sort_unstable();
+        let known = self.gaps.iter().position(|known| *known == assembly);
+        Some(known.unwrap_or_else(|| {
+            self.gaps.push(assembly);
+            self.gaps.len() - 1
+        }))
     }
 
     fn finish(self) -> Schedule {
@@ -278,6 +316,7 @@ impl<'a> Scheduler<'a> {
             buffers,
             buffer_of,
             stores_of,
+            gaps: _,
             first,
             last,
         } = self;
@@ -288,6 +327,7 @@ impl<'a> Scheduler<'a> {
             fusion: &fusion,
             buffer_of,
             stores_of,
+            has_gaps: buffers.iter().map(|buffer| buffer.gaps.is_some()).collect(),
         };
         let mut kernels = Vec::new();
         for (id, to) in first {
@@ -350,7 +390,8 @@ impl<'a> Scheduler<'a> {
 fn whole_copy(node: &Node, from: BufferId, to: BufferId) -> Kernel {
     let dense = |buffer| Access {
         buffer,
-        dtype: node.ty.dtype,
+        // Bits, whatever they mean.
+        dtype: DType::F32,
         offset: 0,
         strides: Vec::new(),
         column_stride: 1,

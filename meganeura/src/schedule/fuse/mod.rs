@@ -146,7 +146,7 @@ impl<'a> Fusion<'a> {
             }
         }
         fusion.merge();
-        fusion.put_pieces_in_place();
+        fusion.put_pieces_in_place(stored);
         fusion.sink(&readers, stored);
         fusion.store_in_pieces(stored);
         fusion

@@ -3,11 +3,12 @@
 use super::super::domain::Place;
 use super::super::reference::Reference;
 use super::{Fusion, Kind, Role};
-use crate::ir::{Layout, NodeId, Steps};
+use crate::ir::{Assembly, Layout, NodeId, Steps};
 
 impl Fusion<'_> {
-    /// Move assemblies into the loop that computes all of their pieces.
-    pub(super) fn put_pieces_in_place(&mut self) {
+    /// Move assemblies into the loop that computes all of their pieces. Zeros around the pieces
+    /// are there already if the whole is no result of the graph.
+    pub(super) fn put_pieces_in_place(&mut self, stored: &[NodeId]) {
         for group in 0..self.groups.len() {
             if self.groups[group].kind != Kind::Assemble {
                 continue;
@@ -15,10 +16,17 @@ impl Fusion<'_> {
             let Some(&id) = self.groups[group].members.first() else {
                 continue;
             };
-            if let Some(target) = self.kernel_of_pieces(id, group) {
+            if (!stored.contains(&id) || self.is_covered(id))
+                && let Some(target) = self.kernel_of_pieces(id, group)
+            {
                 self.merge_into(group, target);
             }
         }
+    }
+
+    fn is_covered(&self, id: NodeId) -> bool {
+        let assembly = self.node(id).op.attributes.as_assembly();
+        assembly.is_some_and(Assembly::is_covered)
     }
 
     /// The loop that computes all pieces of an assembly, if it can store them in their places.
@@ -28,7 +36,8 @@ impl Fusion<'_> {
         let first = self.operands(id).first()?.base;
         let target = self.group_of[first.index()]?;
         let (loops, domain) = (&self.groups[target], &self.groups[target].domain);
-        if loops.kind != Kind::Loop || !assembly.is_covered() || self.depends(target, group) {
+        let full = assembly.is_covered() || assembly.fills_with_zeros();
+        if loops.kind != Kind::Loop || !full || self.depends(target, group) {
             return None;
         }
         let whole = Layout::contiguous(&node.ty.shape);

@@ -82,6 +82,7 @@ pub(super) fn run_all(
                 role: Role::Output(String::new()),
                 elements: contents.bits.len(),
                 dtype: contents.dtype,
+                gaps: false,
             })
             .collect(),
         kernels: actions.iter().map(kernel).collect(),
