@@ -314,10 +314,15 @@ unsafe fn fold<L: Lanes, K: Folding, F: Function, A: Source, B: Source>(
         let rest = count - i;
         if rest > 0 {
             let b = B::part::<L>(b, i, rest);
-            let value = F::apply(A::part::<L>(a, i, rest), b, b);
-            let mut lanes = [K::COMBINE.identity(); 16];
-            value.store_partial(lanes.as_mut_ptr(), rest);
-            sums[1] = K::fold(sums[1], L::load(lanes.as_ptr()));
+            let mut value = F::apply(A::part::<L>(a, i, rest), b, b);
+            // Of nothing both functions make 0, which a sum does not notice; and a vector just
+            // stored in part could not be loaded before all earlier stores are done.
+            if K::COMBINE != Combine::Sum {
+                let mut lanes = [K::COMBINE.identity(); 16];
+                value.store_partial(lanes.as_mut_ptr(), rest);
+                value = L::load(lanes.as_ptr());
+            }
+            sums[1] = K::fold(sums[1], value);
         }
         let sum = K::fold(K::fold(sums[0], sums[1]), K::fold(sums[2], sums[3]));
         let mut lanes = [K::COMBINE.identity(); 16];
