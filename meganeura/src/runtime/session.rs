@@ -1,14 +1,14 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::variables::Variables;
 use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError};
 use crate::egraph::{CostModel, Report, Rewrites, optimize};
 use crate::ir::{DType, Graph, GraphError, IndexBound, Shape, Variable};
 use crate::ops::expand;
 use crate::plan::{Plan, Role};
 use crate::schedule::kernel::BufferId;
-use crate::siblings::{self, Group};
+use crate::siblings;
 
 /// Why a session could not do something.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -180,48 +180,6 @@ struct Given {
     given: bool,
 }
 
-struct Held {
-    variable: Variable,
-    memory: MemoryId,
-    /// Where it lies in memory that it shares with others.
-    part: Option<Part>,
-}
-
-/// Some columns of a matrix.
-#[derive(Clone, Copy)]
-struct Part {
-    start: usize,
-    size: usize,
-    /// Columns of the whole matrix.
-    stride: usize,
-    rows: usize,
-}
-
-impl Part {
-    /// Elements of the whole matrix.
-    fn whole(self) -> usize {
-        self.rows * self.stride
-    }
-
-    /// For each row where it starts in the part and in the whole.
-    fn rows(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.rows).map(move |row| (row * self.size, row * self.stride + self.start))
-    }
-
-    fn take(self, whole: &[f32]) -> Vec<f32> {
-        let rows = self.rows();
-        rows.flat_map(|(_, at)| &whole[at..at + self.size])
-            .copied()
-            .collect()
-    }
-
-    fn put(self, values: &[f32], whole: &mut [f32]) {
-        for (from, to) in self.rows() {
-            whole[to..to + self.size].copy_from_slice(&values[from..from + self.size]);
-        }
-    }
-}
-
 /// Plans on one device, and the variables they share.
 ///
 /// ```
@@ -247,9 +205,7 @@ pub struct Session {
     executor: Box<dyn Executor>,
     seed: u64,
     rewrites: Rewrites,
-    variables: BTreeMap<String, Held>,
-    /// Variables that share memory.
-    groups: Vec<(Group, MemoryId)>,
+    variables: Variables,
     steps: Vec<Step>,
 }
 
@@ -275,8 +231,7 @@ impl Session {
             executor: device.executor()?,
             seed,
             rewrites,
-            variables: BTreeMap::new(),
-            groups: Vec::new(),
+            variables: Variables::default(),
             steps: Vec::new(),
         })
     }
@@ -304,7 +259,7 @@ impl Session {
         }
         self.add_variables(&graph)?;
         let model = CostModel::default();
-        let graph = match self.groups_of(&graph) {
+        let graph = match self.variables.groups_of(&graph) {
             groups if groups.is_empty() => graph,
             groups => siblings::pack(&graph, &groups, &model),
         };
@@ -315,7 +270,9 @@ impl Session {
         for (index, buffer) in plan.buffers.iter().enumerate() {
             let memory = match &buffer.role {
                 Role::Temporary { .. } => continue,
-                Role::Variable(variable) => self.memory_of(&plan.variables[*variable].name)?,
+                Role::Variable(variable) => {
+                    self.variables.memory(&plan.variables[*variable].name)?
+                }
                 Role::Input(_) | Role::Output(_) => self.executor.allocate(buffer.elements)?,
             };
             bindings.push(Binding {
@@ -371,89 +328,9 @@ impl Session {
 
     /// Give memory and first values to the variables of a graph of primitives that are new.
     fn add_variables(&mut self, graph: &Graph) -> Result<(), SessionError> {
-        let found = match self.rewrites {
-            Rewrites::Off => Vec::new(),
-            _ => siblings::find(graph, |name| self.variables.contains_key(name)),
-        };
-        let mut parts: BTreeMap<String, (MemoryId, Part)> = BTreeMap::new();
-        for group in found {
-            let memory = self.executor.allocate(group.shape().elements())?;
-            for piece in &group.pieces {
-                let part = Part {
-                    start: piece.start,
-                    size: piece.size,
-                    stride: group.columns(),
-                    rows: group.rows(),
-                };
-                parts.insert(piece.name.clone(), (memory, part));
-            }
-            self.groups.push((group, memory));
-        }
-        for (variable, _) in graph.variables() {
-            if let Some(held) = self.variables.get(&variable.name) {
-                if held.variable.shape != variable.shape {
-                    return Err(SessionError::Variable {
-                        name: variable.name.clone(),
-                        known: held.variable.shape.clone(),
-                        found: variable.shape.clone(),
-                    });
-                }
-                continue;
-            }
-            let values = variable
-                .init
-                .values(&variable.shape, self.seed, &variable.name);
-            let (memory, part) = match parts.get(&variable.name) {
-                Some(&(memory, part)) => (memory, Some(part)),
-                None => (self.executor.allocate(variable.shape.elements())?, None),
-            };
-            self.write(memory, part, &values)?;
-            let name = variable.name.clone();
-            let held = Held {
-                variable,
-                memory,
-                part,
-            };
-            self.variables.insert(name, held);
-        }
-        Ok(())
-    }
-
-    /// The groups of which a graph has a variable.
-    fn groups_of(&self, graph: &Graph) -> Vec<Group> {
-        let variables = graph.variables();
-        let has = |name: &str| variables.iter().any(|(variable, _)| variable.name == name);
-        let groups = self.groups.iter().map(|(group, _)| group);
-        groups
-            .filter(|group| group.pieces.iter().any(|piece| has(&piece.name)))
-            .cloned()
-            .collect()
-    }
-
-    /// The memory of a variable of a plan: one of the session's, or a buffer that several share.
-    fn memory_of(&self, name: &str) -> Result<MemoryId, SessionError> {
-        let shared = self.groups.iter().find(|(group, _)| group.name == name);
-        match shared {
-            Some((_, memory)) => Ok(*memory),
-            None => Ok(self.held(name)?.memory),
-        }
-    }
-
-    /// Write a variable's values to its place.
-    fn write(
-        &mut self,
-        memory: MemoryId,
-        part: Option<Part>,
-        values: &[f32],
-    ) -> Result<(), SessionError> {
-        let Some(part) = part else {
-            return Ok(self.executor.write(memory, bytemuck::cast_slice(values))?);
-        };
-        let mut whole = vec![0f32; part.whole()];
-        self.executor
-            .read(memory, bytemuck::cast_slice_mut(&mut whole))?;
-        part.put(values, &mut whole);
-        Ok(self.executor.write(memory, bytemuck::cast_slice(&whole))?)
+        let packed = self.rewrites != Rewrites::Off;
+        let executor = &mut *self.executor;
+        self.variables.add(executor, graph, self.seed, packed)
     }
 
     /// The plan of a step.
@@ -602,7 +479,7 @@ impl Session {
 
     /// The variables so far, by name.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
-        self.variables.values().map(|held| &held.variable)
+        self.variables.all()
     }
 
     /// A variable's values, row-major.
@@ -610,16 +487,7 @@ impl Session {
     /// # Errors
     /// When there is no such variable or the device fails.
     pub fn variable(&mut self, name: &str) -> Result<Vec<f32>, SessionError> {
-        let held = self.held(name)?;
-        let (memory, part) = (held.memory, held.part);
-        let elements = part.map_or(held.variable.shape.elements(), Part::whole);
-        let mut values = vec![0f32; elements];
-        self.executor
-            .read(memory, bytemuck::cast_slice_mut(&mut values))?;
-        Ok(match part {
-            Some(part) => part.take(&values),
-            None => values,
-        })
+        self.variables.read(&mut *self.executor, name)
     }
 
     /// Give a variable other values, row-major.
@@ -627,29 +495,6 @@ impl Session {
     /// # Errors
     /// When there is no such variable, the number of values is another, or the device fails.
     pub fn set_variable(&mut self, name: &str, values: &[f32]) -> Result<(), SessionError> {
-        let held = self.held(name)?;
-        let (memory, part) = (held.memory, held.part);
-        if values.len() != held.variable.shape.elements() {
-            return Err(SessionError::Values {
-                name: name.to_owned(),
-                expected: format!(
-                    "{} f32 ({})",
-                    held.variable.shape.elements(),
-                    held.variable.shape
-                ),
-                found: format!("{} f32", values.len()),
-            });
-        }
-        self.write(memory, part, values)
-    }
-
-    fn held(&self, name: &str) -> Result<&Held, SessionError> {
-        self.variables
-            .get(name)
-            .ok_or_else(|| SessionError::Unknown {
-                what: "variable",
-                name: name.to_owned(),
-                known: self.variables.keys().cloned().collect(),
-            })
+        self.variables.write(&mut *self.executor, name, values)
     }
 }

@@ -119,6 +119,7 @@ pub(super) fn run(
             Destination::Tiles(_) => split::depth_blocks(k) > 1,
             Destination::Turned(_) => true,
         },
+        turned: matches!(destination, Destination::Turned(_)),
     };
     let grid = split::grid(kernels, pool.threads(), &costs);
     let job = Job {
@@ -182,11 +183,8 @@ impl Job<'_> {
         // Taken, not borrowed: an epilogue may itself compute a product.
         let mut scratch = SCRATCH.take();
         let [m, n, k] = self.problem.size;
-        let Grid { rows, columns } = self.grid;
-        let batch = unit / (rows * columns);
-        // Column after column: a weight's columns then belong to one thread both where it is
-        // read and where it is updated.
-        let (row, column) = (unit % rows, unit / rows % columns);
+        let [batch, row, column] = self.grid.place(unit);
+        let Grid { rows, columns, .. } = self.grid;
         let rows = split::part(m, self.problem.row_unit, rows, row);
         let columns = split::part(n, self.kernels.lanes, columns, column);
         let column_blocks = columns.len().div_ceil(self.column_block);
