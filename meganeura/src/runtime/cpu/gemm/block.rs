@@ -112,7 +112,7 @@ pub(super) fn run(
         row_unit: problem.row_unit,
         prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
         prepare_b: prepare::cost_of_b(&problem.b, problem.size),
-        fetch_b: prepare::cost_of_fetching(k, n),
+        fetch_b: prepare::cost_of_direct_b(&problem.b, problem.size),
         direct_rows: prepare::direct_rows(&problem.b),
         keeps_sums: match destination {
             Destination::Memory(_) => false,
