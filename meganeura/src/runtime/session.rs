@@ -261,7 +261,7 @@ impl Session {
         let model = CostModel::default();
         let graph = match self.variables.groups_of(&graph) {
             groups if groups.is_empty() => graph,
-            groups => siblings::pack(&graph, &groups, &model),
+            groups => siblings::pack(&graph, &groups),
         };
         let (graph, report) = optimize(&graph, self.rewrites, &model);
         let plan = Plan::new(&graph);
