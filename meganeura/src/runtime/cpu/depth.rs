@@ -20,8 +20,8 @@ const TAKE_BACK: f64 = 2.5;
 /// saved is worth it.
 const ADD_UP: f64 = 12.0;
 
-/// Floats for all parts of a result: one MiB.
-const RESULTS: usize = 256 * 1024;
+/// Floats for all parts of a result: what a second-level cache holds, and no plan notices.
+const RESULTS: usize = 160 * 1024;
 
 /// What the products of a plan have in common.
 pub(super) struct Common<'a> {
