@@ -9,18 +9,19 @@ use super::memory::Region;
 use crate::schedule::kernel::{Access, BufferId, ContractKernel, Instruction, Operand};
 
 /// How many parts, if so many divide the depth.
-const PARTS: [usize; 2] = [8, 4];
+const PARTS: [usize; 3] = [8, 4, 2];
 /// A part is at least as deep as this.
 const DEPTH: usize = 192;
 /// A product of fewer multiplications is not worth it.
 const WORTH_CUTTING: usize = 1 << 20;
 /// Cycles until a float that another thread has read can be written again.
 const TAKE_BACK: f64 = 2.5;
-/// Cycles to store a float of a part and add it up.
-const ADD_UP: f64 = 3.0;
+/// Cycles to store a float of a part, add it up and take it back: twice as many, so that what is
+/// saved is worth it.
+const ADD_UP: f64 = 12.0;
 
-/// Floats for all parts of a result: one MiB.
-const RESULTS: usize = 256 * 1024;
+/// Floats for all parts of a result: what a second-level cache holds, and no plan notices.
+const RESULTS: usize = 160 * 1024;
 
 /// What the products of a plan have in common.
 pub(super) struct Common<'a> {

@@ -14,6 +14,8 @@ const DIRECT_COMPETING_ROWS: usize = 64;
 /// Rows this many floats apart compete for the same lines of the first-level cache, on most
 /// CPUs: 64 sets of 64 bytes.
 const WAY: usize = 1024;
+/// Half of a second-level cache, in floats.
+const HALF_A_CACHE: usize = 128 * 1024;
 /// How many rows of memory are packed into all panels of B before the next.
 const STEPS: usize = 16;
 
@@ -39,12 +41,14 @@ pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
 
 /// About how many cycles it takes to fetch an element of a matrix of that size.
 pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
-    match rows.saturating_mul(columns) {
-        // Half of a second-level cache.
-        0..=0x2_0000 => 0.1,
-        // Larger ones hardly stay in the last-level cache from one product to the next.
-        0x2_0001..=0x10_0000 => 0.3,
-        _ => 0.7,
+    let elements = rows.saturating_mul(columns);
+    if elements <= HALF_A_CACHE {
+        0.1
+    } else if elements <= 1024 * 1024 {
+        0.3
+    } else {
+        // It hardly stays in the last-level cache from one product to the next.
+        0.7
     }
 }
 
