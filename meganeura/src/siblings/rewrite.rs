@@ -83,7 +83,8 @@ impl<'a> Sites<'a> {
         if let Some(products) = self.products(&leaves) {
             let layer = self.layer(&products);
             for id in self.alike.ends(&products, &mut accepted) {
-                for id in self.back_to(id, &products) {
+                let way = self.way_to(id, &products, 3).unwrap_or_default();
+                for id in way {
                     self.layer_of.insert(id, layer.clone());
                 }
             }
@@ -125,18 +126,18 @@ impl<'a> Sites<'a> {
     }
 
     /// What is computed from one of the products on the way to `id`, both included.
-    fn back_to(&self, id: NodeId, products: &[NodeId]) -> Vec<NodeId> {
-        let (mut way, mut now) = (vec![id], id);
-        while !products.contains(&now) {
-            let inputs = self.alike.node(now).inputs.iter();
-            let reaches = |input: &&NodeId| !self.alike.variables.contains_key(*input);
-            let Some(&next) = inputs.filter(reaches).max() else {
-                break;
-            };
-            way.push(next);
-            now = next;
+    fn way_to(&self, id: NodeId, products: &[NodeId], steps: usize) -> Option<Vec<NodeId>> {
+        if products.contains(&id) {
+            return Some(vec![id]);
         }
-        way
+        let inputs = self.alike.node(id).inputs.iter();
+        let mut ways = inputs.filter_map(|&input| {
+            let left = steps.checked_sub(1)?;
+            self.way_to(input, products, left)
+        });
+        let mut way = ways.next()?;
+        way.push(id);
+        Some(way)
     }
 
     /// Move sums of products with the transposes of a set, and these products, to one layer.

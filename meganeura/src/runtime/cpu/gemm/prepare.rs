@@ -97,6 +97,7 @@ pub(super) struct Scratch {
     pub panels: Vec<Panel>,
     /// Memory that is needed soon.
     pub soon: Vec<Soon>,
+    /// The same of the next panel of B.
     pub soon_b: Vec<Soon>,
     /// Where rows are cut into strips.
     pub cuts: Vec<usize>,
