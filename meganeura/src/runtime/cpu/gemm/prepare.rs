@@ -41,9 +41,9 @@ pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
 pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
     match rows.saturating_mul(columns) {
         // Half of a second-level cache.
-        ..=0x2_0000 => 0.1,
+        0..=0x2_0000 => 0.1,
         // Larger ones hardly stay in the last-level cache from one product to the next.
-        ..=0x10_0000 => 0.3,
+        0x2_0001..=0x10_0000 => 0.3,
         _ => 0.7,
     }
 }
