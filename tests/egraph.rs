@@ -3,6 +3,7 @@
 
 mod egraph {
     pub mod contraction;
+    pub mod examples;
     pub mod form;
     pub mod limits;
     pub mod offsets;
@@ -14,3 +15,13 @@ mod egraph {
     pub mod workload_models;
     pub mod workloads;
 }
+
+#[allow(dead_code)]
+#[path = "../examples/digits.rs"]
+mod digits;
+#[allow(dead_code)]
+#[path = "../examples/mnist.rs"]
+mod mnist;
+#[allow(dead_code)]
+#[path = "../examples/mnist_cnn.rs"]
+mod mnist_cnn;

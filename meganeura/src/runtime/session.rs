@@ -245,6 +245,11 @@ impl Session {
         self.executor.describe()
     }
 
+    /// The rates of the device, by which graphs are rewritten.
+    pub fn cost_model(&self) -> CostModel {
+        self.executor.cost_model()
+    }
+
     /// Make a graph ready to run. Variables it shares by name with earlier graphs keep their
     /// values; new ones are initialized.
     ///
@@ -261,8 +266,9 @@ impl Session {
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
         }
-        let (graph, report) = optimize(&graph, self.rewrites, &CostModel::default());
-        let plan = Plan::new(&graph);
+        let model = self.executor.cost_model();
+        let (graph, report) = optimize(&graph, self.rewrites, &model);
+        let plan = Plan::with_model(&graph, &model);
         self.add_variables(plan.variables.iter())?;
         let mut bindings = Vec::new();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());

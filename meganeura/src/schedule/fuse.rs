@@ -7,6 +7,7 @@
 use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
+use crate::egraph::CostModel;
 use crate::ir::{AttentionPart, Graph, Layout, Lowering, Node, NodeId, Shape};
 
 /// What a group of nodes becomes.
@@ -99,15 +100,19 @@ pub struct Fusion<'a> {
     pub prologue: Vec<bool>,
     /// Elementwise nodes made of leaves, with a single reader, that wait for it to be placed.
     waits: Vec<bool>,
+    /// Elementwise nodes that each other kernel that reads them computes itself.
+    pub again: Vec<bool>,
 }
 
 impl<'a> Fusion<'a> {
-    /// Group the `live` nodes of a graph; those `stored` need memory.
+    /// Group the `live` nodes of a graph; those `stored` need memory, others are kept there if
+    /// that is cheaper by the rates of `model`.
     pub fn of_graph(
         nodes: &'a [Node],
         references: &'a References,
         live: &[bool],
         stored: &[NodeId],
+        model: &CostModel,
     ) -> Fusion<'a> {
         let mut fusion = Fusion {
             nodes,
@@ -118,6 +123,7 @@ impl<'a> Fusion<'a> {
             inline: vec![false; nodes.len()],
             prologue: vec![false; nodes.len()],
             waits: vec![false; nodes.len()],
+            again: vec![false; nodes.len()],
         };
         let readers = fusion.readers(live);
         for index in (0..nodes.len()).filter(|&index| live[index]) {
@@ -132,7 +138,7 @@ impl<'a> Fusion<'a> {
         }
         fusion.merge();
         fusion.put_pieces_in_place();
-        fusion.sink(&readers, stored);
+        fusion.keep(&readers, stored, model);
         fusion
     }
 
@@ -162,9 +168,9 @@ impl<'a> Fusion<'a> {
                 .all(|reference| early(reference.base))
     }
 
-    /// Whether a node has no kernel of its own but is computed by its readers.
+    /// Whether a node is computed by its readers.
     pub fn is_recomputed(&self, base: NodeId) -> bool {
-        self.inline[base.index()] || self.prologue[base.index()]
+        self.inline[base.index()] || self.prologue[base.index()] || self.again[base.index()]
     }
 
     /// Whether a value is at hand in any kernel.
@@ -308,7 +314,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// The role in which a waiting node can follow its reader into a kernel.
-    pub(super) fn following(
+    fn following(
         &self,
         reference: &Reference,
         group: usize,
@@ -324,7 +330,12 @@ impl<'a> Fusion<'a> {
     }
 
     /// The place of a whole value in a domain where a reader sees it at `reads`.
-    fn place_in(&self, reference: &Reference, domain: &Domain, reads: Place) -> Option<Place> {
+    pub(super) fn place_in(
+        &self,
+        reference: &Reference,
+        domain: &Domain,
+        reads: Place,
+    ) -> Option<Place> {
         let place = domain.place_of_base(&reference.layout, reads)?;
         let elements = match place {
             Place::Row => domain.rows(),
@@ -502,7 +513,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// Whether a value computed in a kernel is what a member of it reads.
-    fn is_at_hand(&self, reference: &Reference, domain: &Domain, reads: Place) -> bool {
+    pub(super) fn is_at_hand(&self, reference: &Reference, domain: &Domain, reads: Place) -> bool {
         let place = self.role_of[reference.base.index()].place;
         let needed = domain.place_of_base(&reference.layout, reads);
         place != Place::Outside

@@ -102,7 +102,7 @@ impl CostModel {
                         Some(sources) => (turn(&sources), 0.0),
                         None => (Role::View, 0.0),
                     },
-                    None => (Role::Memory, self.memory(2.0 * elements)),
+                    None => (Role::Memory, self.memory(elements, elements)),
                 }
             }
             Lowering::Contract => {
@@ -113,11 +113,11 @@ impl CostModel {
                     self.contraction(left, right, elements, k),
                 )
             }
-            Lowering::Assemble => (Role::Memory, self.memory(2.0 * elements)),
+            Lowering::Assemble => (Role::Memory, self.memory(elements, elements)),
             Lowering::Gather
             | Lowering::ScatterAdd
             | Lowering::Attention(_)
-            | Lowering::Expand(_) => (Role::Memory, self.memory(elements + reduced)),
+            | Lowering::Expand(_) => (Role::Memory, self.memory(reduced, elements)),
         };
         Work {
             role,
