@@ -2,6 +2,8 @@
 
 #[path = "train/language_model.rs"]
 mod language_model;
+#[path = "train/memory.rs"]
+mod memory;
 mod support;
 
 use std::collections::HashMap;

@@ -9,4 +9,5 @@ mod session;
 
 pub use device::Device;
 pub use executor::{Binding, Executor, MemoryId, ProgramId, RunError};
+pub(crate) use session::Draft;
 pub use session::{Elements, Session, SessionError, StepId};

@@ -158,6 +158,13 @@ impl fmt::Display for Elements<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StepId(usize);
 
+/// A plan that is not loaded yet.
+pub(crate) struct Draft {
+    /// The plan.
+    pub plan: Plan,
+    report: Report,
+}
+
 struct Step {
     plan: Plan,
     report: Report,
@@ -257,6 +264,12 @@ impl Session {
     /// When the graph has errors, disagrees with the session about a variable, or asks too
     /// much of the device.
     pub fn compile(&mut self, graph: &Graph) -> Result<StepId, SessionError> {
+        let draft = self.draft(graph)?;
+        self.load(draft)
+    }
+
+    /// What [`Session::compile`] would load.
+    pub(crate) fn draft(&self, graph: &Graph) -> Result<Draft, SessionError> {
         let errors = graph.errors();
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
@@ -269,6 +282,12 @@ impl Session {
         let model = self.executor.cost_model();
         let (graph, report) = optimize(&graph, self.rewrites, &model);
         let plan = Plan::with_model(&graph, &model);
+        Ok(Draft { plan, report })
+    }
+
+    /// Make a plan ready to run.
+    pub(crate) fn load(&mut self, draft: Draft) -> Result<StepId, SessionError> {
+        let Draft { plan, report } = draft;
         self.add_variables(plan.variables.iter())?;
         let mut bindings = Vec::new();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
