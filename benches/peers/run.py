@@ -9,7 +9,11 @@ Every round runs each engine once, in turn, so that a machine that slows down sl
 engine's figure is the median over the rounds of its own median; its best block stands beside it,
 for machines with other work to do. Engines that are not installed are reported and left out.
 
-Prints a table in markdown, and with --save FILE keeps every line that the engines printed.
+Where `rustc` is there, the time of a cache line between two threads is taken before and after every
+run. Above FAR nanoseconds the cores share no cache: that makes two threads slower, ours and the
+peers', and a second table has the medians of near and far runs apart.
+
+Prints tables in markdown, and with --save FILE keeps every line that the engines printed.
 """
 
 import argparse
@@ -21,10 +25,14 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 OURS = HERE.parents[1] / "target" / "release" / "examples" / "yardstick"
 WORKLOADS = ["mlp", "mlpbig", "cnn", "gpt", "norms"]
+
+# A round trip of a cache line that takes longer than this many nanoseconds leaves the chip.
+FAR = 350
 
 # Settings that make a BLAS take another processor's kernels would slow the peers down.
 UNSET = ["OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"]
@@ -104,7 +112,35 @@ def keep_to_cores(threads):
         os.sched_setaffinity(0, cores[:threads])
 
 
-def measure(present, workloads, rounds, threads, extra):
+class RoundTrip:
+    """The time of a cache line from one thread to another and back."""
+
+    def __init__(self, folder):
+        self.program = pathlib.Path(folder) / "round_trip"
+        source = HERE / "round_trip.rs"
+        compiler = shutil.which("rustc")
+        command = [compiler, "-O", "--edition", "2024", "-o", str(self.program), str(source)]
+        built = compiler and subprocess.run(command, capture_output=True).returncode == 0
+        self.there = bool(built)
+
+    def take(self):
+        """Nanoseconds, or nothing."""
+        if not self.there:
+            return None
+        done = subprocess.run([str(self.program)], capture_output=True, text=True)
+        return float(done.stdout) if done.returncode == 0 else None
+
+
+def place(before, after):
+    """Where the cores lay during a run: near, far, or neither all the time."""
+    if before is None or after is None:
+        return None
+    if max(before, after) < FAR:
+        return "near"
+    return "far" if min(before, after) >= FAR else "changing"
+
+
+def measure(present, workloads, rounds, threads, extra, round_trip):
     """Every line by (workload, engine), and what went wrong."""
     lines, problems, failed = collections.defaultdict(list), [], set()
     for turn in range(rounds):
@@ -112,14 +148,18 @@ def measure(present, workloads, rounds, threads, extra):
             for engine in present:
                 if (workload, engine.name) in failed:
                     continue
+                before = round_trip.take()
                 line, problem = engine.run(workload, threads, extra)
+                after = round_trip.take()
                 if problem:
                     # What fails once fails every round: say so once.
                     failed.add((workload, engine.name))
                     problems.append(problem)
                     continue
+                line["cores"] = place(before, after)
                 lines[workload, engine.name].append(line)
                 progress = f"{turn + 1}/{rounds} {workload} {engine.name}: {line['ms_per_step']} ms"
+                progress += f" {line['cores'] or ''}"
                 print(progress, file=sys.stderr, flush=True)
     return lines, problems
 
@@ -145,6 +185,25 @@ def table(lines, workloads, names):
         cells = [f"{medians[n]:.3g} ({best[n]:.3g})" if n in medians else "" for n in names]
         first = " ".join(f"{loss:.3f}" for loss in losses)
         rows.append([workload, *cells, ratio(medians), ratio(best), first])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def table_by_place(lines, workloads, names):
+    """Medians of the runs on near and on far cores, with how many there were."""
+    head = ["workload", "cores", *names, "ours / best peer"]
+    rows = [head, ["---"] * len(head)]
+    for workload in workloads:
+        for cores in ("near", "far"):
+            figures = {}
+            for name in names:
+                own = [line for line in lines.get((workload, name), []) if line["cores"] == cores]
+                if own:
+                    figures[name] = (statistics.median(x["ms_per_step"] for x in own), len(own))
+            peers = [median for name, (median, _) in figures.items() if name != "ours"]
+            if "ours" not in figures or not peers:
+                continue
+            cells = [f"{figures[n][0]:.3g} ({figures[n][1]})" if n in figures else "" for n in names]
+            rows.append([workload, cores, *cells, f"{figures['ours'][0] / min(peers):.2f}"])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -182,13 +241,19 @@ def main():
     if not present:
         sys.exit("nothing to measure")
     extra = ["--steps", str(chosen.steps)] if chosen.steps else []
-    lines, problems = measure(present, chosen.workloads, chosen.rounds, chosen.threads, extra)
+    with tempfile.TemporaryDirectory() as folder:
+        round_trip = RoundTrip(folder)
+        settings = (chosen.workloads, chosen.rounds, chosen.threads, extra)
+        lines, problems = measure(present, *settings, round_trip)
     if chosen.save:
         text = [json.dumps(line) for own in lines.values() for line in own]
         chosen.save.write_text("\n".join(text) + "\n")
     threads = f"{chosen.threads} threads" if chosen.threads > 1 else "1 thread"
     print(f"Milliseconds per step, median of {chosen.rounds} rounds (best block), {threads}, f32.\n")
     print(table(lines, chosen.workloads, [engine.name for engine in present]))
+    if round_trip.there:
+        print("\nBy where the cores lay: medians, and how many runs.\n")
+        print(table_by_place(lines, chosen.workloads, [engine.name for engine in present]))
     for note in [*notes, *problems]:
         print(f"\n- {note}", end="")
     print()

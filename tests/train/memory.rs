@@ -1,86 +1,121 @@
-//! A training step in a memory budget: less memory, more arithmetic, the same numbers.
+//! What a session takes of the process's memory: what its plan says, and nothing more in a step.
+//!
+//! Other tests allocate too, so that a process of its own is started for the one that counts.
 
-use meganeura::data::{Batch, Dataset, Field};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use meganeura::ir::{DType, Graph};
+use meganeura::ops::expand;
 use meganeura::prelude::*;
-use meganeura::train::TrainError;
+use meganeura::runtime::Session;
+use meganeura::train::{Optimizer, add_updates};
 
-#[derive(Model, Clone, Debug)]
-#[model(input(x: [batch, time, width]))]
+/// The system's allocator, counted.
+struct Counted;
+
+/// Bytes that are allocated now.
+static HELD: AtomicU64 = AtomicU64::new(0);
+/// Allocations since the start.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+// SAFETY: everything is left to the system's allocator; counting touches nothing else.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        MADE.fetch_add(1, Ordering::Relaxed);
+        HELD.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise is the system's condition.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[derive(Model)]
+#[model(config(width: usize = 128), input(x: [batch, time, width]))]
 struct Block {
-    #[layer(residual, heads = 2, causal = true)]
+    #[layer(residual, heads = 4, causal = true)]
     attention: PreNorm<SelfAttention>,
-    #[layer(residual, hidden = 64)]
+    #[layer(residual, hidden = 384)]
     mlp: PreNorm<SwiGlu>,
 }
 
-#[derive(Model, Clone, Debug)]
-#[model(input(x: [batch, time, 16]))]
-struct Deep {
-    #[layer(repeat(5))]
+#[derive(Model)]
+#[model(input(tokens: [batch, time] as u32), output = [batch, time, 512])]
+struct LanguageModel {
+    #[layer(rows = 512, width = 128)]
+    embed: Embedding,
+    #[layer(repeat(2))]
     blocks: Vec<Block>,
-    #[layer(out = 3)]
+    norm: LayerNorm,
+    #[layer(out = 512, bias = false)]
     scores: Linear,
 }
 
-const ROWS: usize = 8;
-const TIME: usize = 32;
-
-fn batch() -> Batch {
-    let wave = |count: usize| (0..count).map(|i| (i as f32 * 0.37).sin()).collect();
-    let data = Dataset::new([
-        Field::new("x", [TIME, 16], wave(ROWS * TIME * 16)),
-        Field::new("t", [TIME, 3], wave(ROWS * TIME * 3)),
-    ]);
-    let data = data.expect("equal rows");
-    let mut batches = data.batches(ROWS).expect("a size");
-    batches.next().expect("a batch")
-}
-
-/// Peak bytes, operations and five losses.
-fn trained(budget: Option<u64>) -> Result<(u64, u64, Vec<f32>), TrainError> {
-    let loss = Loss::mean_squared_error("t");
-    let optimizer = AdamW::new(1e-3);
-    let mut trainer = Trainer::new(Deep::new(), loss, optimizer, &Device::cpu(), 3)?;
-    if let Some(bytes) = budget {
-        trainer.memory_budget(bytes);
-    }
-    let batch = batch();
-    let plan = trainer.plan(&batch)?;
-    let (peak, operations) = (plan.peak_bytes(), plan.flops());
-    let losses: Result<Vec<f32>, TrainError> = (0..5).map(|_| trainer.step(&batch)).collect();
-    Ok((peak, operations, losses?))
-}
+/// The process that counts is told so by this variable.
+const ALONE: &str = "MEGANEURA_COUNTS_ALLOCATIONS";
 
 #[test]
-fn a_step_fits_its_memory_budget_and_computes_the_same() {
-    let (free, operations, losses) = trained(None).expect("it trains");
-    let Err(TrainError::Memory {
-        budget: 1,
-        least,
-        fixed,
-    }) = trained(Some(1))
-    else {
-        panic!("nothing fits a byte");
-    };
-    println!("{free} bytes without a budget, at least {least}, {fixed} of them fixed");
-    // Of what the passes leave for each other, less than half is needed.
-    assert!(fixed < least && 2 * (least - fixed) < free - fixed);
-    let mut more = u64::MAX;
-    for eighths in 0..=8 {
-        let budget = least + (free - least) * eighths / 8;
-        let (peak, again, other) = trained(Some(budget)).expect("it fits");
-        println!("budget {budget}: peak {peak}, {again} operations");
-        assert!(peak <= budget, "{peak} of {budget}");
-        // The more there is, the less is computed again; with enough, nothing.
-        assert!(again <= more, "budget {budget}: {again} after {more}");
-        assert!(again > operations || eighths == 8 && again == operations);
-        more = again;
-        for (a, b) in losses.iter().zip(&other) {
-            assert!((a - b).abs() <= 1e-6 * a.abs(), "{losses:?} and {other:?}");
-        }
+fn a_session_takes_what_its_plan_says() {
+    if std::env::var_os(ALONE).is_some() {
+        return count();
     }
-    let message = trained(Some(least - 1))
-        .expect_err("too little")
-        .to_string();
-    assert!(message.contains(&least.to_string()), "{message}");
+    let program = std::env::current_exe().expect("this program's path");
+    let done = Command::new(program)
+        .args(["--exact", "memory::a_session_takes_what_its_plan_says"])
+        .args(["--nocapture", "--test-threads", "1"])
+        .env(ALONE, "yes")
+        .output()
+        .expect("a process");
+    let said = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}\n{errors}");
+    assert!(said.contains("1 passed"), "{said}\n{errors}");
+}
+
+fn count() {
+    const BATCH: usize = 16;
+    const TIME: usize = 128;
+    const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+    let graph = Graph::new();
+    let scores = LanguageModel::new().build(&graph, &[("batch", BATCH), ("time", TIME)])[0];
+    let labels = graph.input("label", [BATCH, TIME], DType::U32);
+    graph.output("loss", scores.cross_entropy(labels));
+    let (graph, _) = expand(&graph);
+    let optimizer = AdamW::new(1e-3);
+    add_updates(&graph, &optimizer);
+
+    let before = HELD.load(Ordering::Relaxed);
+    let mut session = Session::new(&Device::cpu_with_threads(TWO), 0).expect("a session");
+    let step = session.compile(&graph).expect("a step");
+    let tokens: Vec<u32> = (0..BATCH * TIME).map(|i| (i * 7 % 512) as u32).collect();
+    for name in ["tokens", "label"] {
+        session.input(step, name, &tokens).expect("an input");
+    }
+    let mut run = |count| {
+        for (name, value) in optimizer.inputs(count) {
+            session.input(step, name, &[value]).expect("an input");
+        }
+        let made = MADE.load(Ordering::Relaxed);
+        session.run(step).expect("a step");
+        MADE.load(Ordering::Relaxed) - made
+    };
+    // The first step makes what the threads keep.
+    run(1);
+    let held = HELD.load(Ordering::Relaxed) - before;
+    let in_a_step = run(2);
+    let peak = session.plan(step).peak_bytes();
+    let ratio = held as f64 / peak as f64;
+    println!("{held} bytes held, {peak} planned: {ratio:.3}; {in_a_step} allocations in a step");
+    assert!((0.95..1.05).contains(&ratio), "{ratio} of the plan's bytes");
+    assert_eq!(in_a_step, 0, "allocations in a step");
 }

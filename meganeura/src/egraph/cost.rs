@@ -71,7 +71,8 @@ pub(super) enum Role {
     Leaf,
     /// Another view of its operand.
     View,
-    /// A view with the axes elsewhere: what is computed must be in memory to be seen so.
+    /// A view of a part, or with the axes elsewhere: what is computed must be in memory to be
+    /// seen so.
     Turn,
     /// Elementwise.
     Elementwise,

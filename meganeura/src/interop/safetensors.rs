@@ -5,8 +5,11 @@
 //! the tensors follow one another without gap or overlap and fill the file. Writing replaces the
 //! file as a whole or not at all.
 //!
-//! Only `F32` and `U32` tensors are read and written.
+//! `F32` and `U32` tensors are written. Read are also other floats (`F16` and `BF16` exactly, `F64`
+//! rounded), which become `f32`, and integers (`I64`, `I32`, `U8`, `BOOL`), which become `u32` and
+//! must fit.
 
+mod element;
 mod header;
 
 use std::collections::BTreeMap;
@@ -16,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use super::atomic;
 use crate::data::{HostArray, Values};
-use header::{ElementType, Header};
+use header::Header;
 
 /// Why a safetensors file, or a tensor of it, could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -251,10 +254,7 @@ impl Tensors {
         let mut arrays = BTreeMap::new();
         for tensor in header.tensors {
             let count = tensor.elements();
-            let values = match tensor.element_type {
-                ElementType::F32 => Values::F32(read_values(&mut reader, count, f32::from_bits)?),
-                ElementType::U32 => Values::U32(read_values(&mut reader, count, |bits| bits)?),
-            };
+            let values = tensor.element_type.read(&mut reader, &tensor.name, count)?;
             let array = HostArray::new(tensor.shape, values);
             let array = array.map_err(|error| Problem::Format(error.to_string()))?;
             arrays.insert(tensor.name, array);
@@ -283,32 +283,6 @@ impl Tensors {
 enum Problem {
     Io(io::Error),
     Format(String),
-}
-
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// Elements are converted through a buffer of this many words, so that the file's bytes are never
-/// all in memory beside the values.
-const BUFFERED_WORDS: usize = 1 << 14;
-
-fn read_values<T>(
-    reader: &mut impl Read,
-    count: usize,
-    decode: impl Fn(u32) -> T,
-) -> io::Result<Vec<T>> {
-    let mut buffer = vec![[0_u8; 4]; count.min(BUFFERED_WORDS)];
-    let mut values = Vec::with_capacity(count);
-    while values.len() < count {
-        let words = (count - values.len()).min(BUFFERED_WORDS);
-        let chunk = &mut buffer[..words];
-        reader.read_exact(chunk.as_flattened_mut())?;
-        values.extend(chunk.iter().map(|&word| decode(u32::from_le_bytes(word))));
-    }
-    Ok(values)
 }
 
 fn write_words(writer: &mut impl Write, words: impl Iterator<Item = u32>) -> io::Result<()> {

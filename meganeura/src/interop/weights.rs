@@ -29,6 +29,8 @@ use crate::runtime::{Session, SessionError};
 pub struct Convention {
     /// Names here and there; `{i}` is any number, the same on both sides.
     renames: Vec<(String, String)>,
+    /// Last parts of names that a file may have without the model knowing them.
+    ignored: Vec<String>,
     transposed: bool,
 }
 
@@ -38,10 +40,12 @@ impl Convention {
         Convention::default()
     }
 
-    /// The matrices of PyTorch: `weight` of a linear layer is `[out, in]`.
+    /// The matrices of PyTorch: `weight` of a linear layer is `[out, in]`. The counters
+    /// `num_batches_tracked` of its batch normalization are ignored.
     pub fn torch() -> Convention {
         Convention {
             transposed: true,
+            ignored: vec!["num_batches_tracked".to_owned()],
             ..Convention::default()
         }
     }
@@ -53,6 +57,22 @@ impl Convention {
     pub fn rename(mut self, here: &str, there: &str) -> Convention {
         self.renames.push((here.to_owned(), there.to_owned()));
         self
+    }
+
+    /// Does not mind values in the file whose name ends in `last` (one part or several), which the
+    /// model does not know.
+    #[must_use]
+    pub fn ignore(mut self, last: &str) -> Convention {
+        self.ignored.push(last.to_owned());
+        self
+    }
+
+    /// Whether a file may have this name though the model does not know it.
+    fn ignores(&self, name: &str) -> bool {
+        self.ignored.iter().any(|last| {
+            let before = name.strip_suffix(last.as_str());
+            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        })
     }
 
     /// A model's name as the file has it.
@@ -244,7 +264,9 @@ impl Tensors {
             });
         }
         let unexpected = self.iter().map(|(name, _)| name.to_owned());
-        difference.unexpected = unexpected.filter(|name| !known.contains(name)).collect();
+        difference.unexpected = unexpected
+            .filter(|name| !known.contains(name) && !convention.ignores(name))
+            .collect();
         difference
     }
 
@@ -298,6 +320,17 @@ mod tests {
         assert_eq!(names.name("h.3.x.q.weight"), "hidden.3.x.q.weight");
         assert_eq!(names.name("head.weight"), "weight");
         assert_eq!(names.name("heads.weight"), "heads.weight");
+    }
+
+    #[test]
+    fn whole_parts_at_the_end_are_ignored() {
+        let names = Convention::torch().ignore("embeddings.position_ids");
+        assert!(names.ignores("layer1.0.bn1.num_batches_tracked"));
+        assert!(names.ignores("embeddings.position_ids"));
+        assert!(names.ignores("bert.embeddings.position_ids"));
+        assert!(!names.ignores("bert.position_ids"));
+        assert!(!names.ignores("my_num_batches_tracked"));
+        assert!(!Convention::native().ignores("bn.num_batches_tracked"));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::TrainError;
 use crate::autodiff::recompute_layers;
@@ -16,6 +16,9 @@ use crate::egraph::CostModel;
 use crate::ir::{Graph, Lowering, Node};
 use crate::plan::Role;
 use crate::runtime::{Draft, Session};
+
+/// How many graphs of the sequence are looked at.
+const STAGES: usize = 12;
 
 /// A plan within a budget, of a training step whose first `forward` nodes were there before it
 /// was differentiated.
@@ -26,8 +29,9 @@ pub(super) fn within(
     budget: u64,
 ) -> Result<Draft, TrainError> {
     let marked = sequence(&candidates(graph, forward, &session.cost_model()));
-    let draft = |count: usize| {
-        let layer = |scope: u32| layer_of(graph, scope, &marked[..count]);
+    let stages = stages(&marked);
+    let draft = |stage: usize| {
+        let layer = |scope: u32| layer_of(graph, scope, &marked[..stages[stage]]);
         match recompute_layers(graph, forward, layer) {
             Some(again) => session.draft(&again),
             None => session.draft(graph),
@@ -37,13 +41,13 @@ pub(super) fn within(
     if first.plan.peak_bytes() <= budget {
         return Ok(first);
     }
-    let (mut too_large, mut fits) = (0, marked.len());
+    let (mut too_large, mut fits) = (0, stages.len() - 1);
     let mut found = draft(fits)?;
     if found.plan.peak_bytes() > budget {
         // More marks are not always less memory: look at all.
         let mut least = first;
-        for count in (1..=marked.len()).rev() {
-            let draft = draft(count)?;
+        for stage in (1..stages.len()).rev() {
+            let draft = draft(stage)?;
             if draft.plan.peak_bytes() < least.plan.peak_bytes() {
                 least = draft;
             }
@@ -67,6 +71,21 @@ pub(super) fn within(
         }
     }
     Ok(found)
+}
+
+/// How many are marked in the graphs that are looked at, so that each saves about as much more
+/// than the one before.
+fn stages(marked: &[Candidate]) -> Vec<usize> {
+    let total: f64 = marked.iter().map(|candidate| candidate.bytes).sum();
+    let (mut saved, mut stages) = (0.0, vec![0]);
+    for (index, candidate) in marked.iter().enumerate() {
+        saved += candidate.bytes;
+        let due = saved * STAGES as f64 >= total * stages.len() as f64;
+        if due || index + 1 == marked.len() {
+            stages.push(index + 1);
+        }
+    }
+    stages
 }
 
 /// What is in memory between steps, too.
@@ -102,7 +121,7 @@ struct Candidate {
     path: String,
     /// The scopes in it.
     scopes: FxHashSet<u32>,
-    /// What the backward pass reads of its inside.
+    /// What need not be kept for the backward pass, less what must be instead.
     bytes: f64,
     /// The time of computing it again.
     time: f64,
@@ -111,61 +130,137 @@ struct Candidate {
 /// All layers that keep something for the backward pass.
 fn candidates(graph: &Graph, forward: usize, model: &CostModel) -> Vec<Candidate> {
     let nodes = graph.nodes();
-    let saved = saved(&nodes, forward);
-    let mut paths: FxHashMap<u32, String> = FxHashMap::default();
-    let mut found: BTreeMap<String, Candidate> = BTreeMap::new();
-    let mut total = 0.0;
-    for (index, node) in nodes[..forward].iter().enumerate() {
-        let path = paths
-            .entry(node.scope)
-            .or_insert_with(|| graph.scope_path(node.scope));
-        let bytes = match saved[index] {
-            true => 4.0 * node.ty.shape.elements() as f64,
-            false => 0.0,
-        };
-        total += bytes;
+    let saved = Saved::of(&nodes, forward);
+    let mut found: BTreeMap<String, FxHashSet<u32>> = BTreeMap::new();
+    let scopes: FxHashSet<u32> = nodes[..forward].iter().map(|node| node.scope).collect();
+    for scope in scopes {
+        let path = graph.scope_path(scope);
         let ends = path.match_indices('.').map(|(dot, _)| dot);
         for end in ends.chain([path.len()]).filter(|end| *end > 0) {
-            let candidate = found
-                .entry(path[..end].to_owned())
-                .or_insert_with(|| Candidate {
-                    path: path[..end].to_owned(),
-                    scopes: FxHashSet::default(),
-                    bytes: 0.0,
-                    time: 0.0,
-                });
-            candidate.scopes.insert(node.scope);
-            candidate.bytes += bytes;
-            candidate.time += time(&nodes, node, model);
+            let scopes = found.entry(path[..end].to_owned()).or_default();
+            scopes.insert(scope);
         }
     }
-    // What is all alive at once when the backward pass begins saves nothing.
-    let worth = |candidate: &Candidate| candidate.bytes > 0.0 && candidate.bytes <= 0.5 * total;
-    found.into_values().filter(worth).collect()
+    let total: f64 = saved.bytes.iter().sum();
+    let mut roots = vec![false; nodes.len()];
+    let outputs = graph.outputs().into_iter();
+    for (_, id) in outputs.chain(
+        graph
+            .updates()
+            .into_iter()
+            .map(|(_, id)| (String::new(), id)),
+    ) {
+        roots[id.index()] = true;
+    }
+    let candidate = |(path, scopes): (String, FxHashSet<u32>)| {
+        let inside = inside(&nodes[..forward], &roots, &scopes);
+        let members = (0..forward).filter(|&index| inside[index]);
+        let freed: f64 = members.clone().map(|index| saved.bytes[index]).sum();
+        let mut starts: Vec<usize> = members
+            .clone()
+            .flat_map(|index| &nodes[index].inputs)
+            .map(|input| base(&nodes, input.index()))
+            .filter(|&start| !inside[start] && !saved.known[start])
+            .collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let kept: f64 = starts.into_iter().map(|start| bytes(&nodes[start])).sum();
+        let candidate = Candidate {
+            path,
+            scopes,
+            bytes: freed - kept,
+            time: members
+                .map(|index| time(&nodes, &nodes[index], model))
+                .sum(),
+        };
+        // What is all alive at once when the backward pass begins saves nothing.
+        (candidate.bytes > 0.0 && freed <= 0.5 * total).then_some(candidate)
+    };
+    found.into_iter().filter_map(candidate).collect()
 }
 
-/// Which forward values the backward pass reads, through views or not.
-fn saved(nodes: &[Node], forward: usize) -> Vec<bool> {
-    let mut saved = vec![false; nodes.len()];
-    for node in &nodes[forward..] {
+/// The nodes of some scopes that nobody else reads in the forward pass.
+fn inside(nodes: &[Node], roots: &[bool], scopes: &FxHashSet<u32>) -> Vec<bool> {
+    let within = |node: &Node| scopes.contains(&node.scope);
+    let mut inside: Vec<bool> = nodes
+        .iter()
+        .zip(roots)
+        .map(|(node, root)| within(node) && !root && !is_leaf(node))
+        .collect();
+    for node in nodes.iter().filter(|node| !within(node)) {
         for input in &node.inputs {
-            saved[input.index()] = input.index() < forward;
+            inside[input.index()] = false;
         }
     }
-    for index in (0..forward).rev() {
-        let lowering = nodes[index].op.def.lowering;
-        if saved[index] && matches!(lowering, Lowering::View(_)) {
-            saved[index] = false;
-            saved[nodes[index].inputs[0].index()] = true;
-        }
-        if matches!(
-            lowering,
-            Lowering::Leaf | Lowering::Constant | Lowering::Index
-        ) {
-            saved[index] = false;
-        }
+    inside
+}
+
+fn is_leaf(node: &Node) -> bool {
+    matches!(
+        node.op.def.lowering,
+        Lowering::Leaf | Lowering::Constant | Lowering::Index
+    )
+}
+
+fn bytes(node: &Node) -> f64 {
+    4.0 * node.ty.shape.elements() as f64
+}
+
+/// What a node is a view of.
+fn base(nodes: &[Node], mut index: usize) -> usize {
+    while matches!(nodes[index].op.def.lowering, Lowering::View(_)) {
+        index = nodes[index].inputs[0].index();
     }
-    saved
+    index
+}
+
+/// What the backward pass finds of the forward pass.
+struct Saved {
+    /// For each value what it takes to keep it. Elementwise values that only others like them read
+    /// are made again of those that are kept.
+    bytes: Vec<f64>,
+    /// Whether a value is at hand: kept, or made of what is.
+    known: Vec<bool>,
+}
+
+impl Saved {
+    fn of(nodes: &[Node], forward: usize) -> Saved {
+        let count = nodes.len();
+        // Read by the backward pass, through views or not, and by what needs it in memory.
+        let (mut read, mut whole) = (vec![false; count], vec![false; count]);
+        for (index, node) in nodes.iter().enumerate().rev() {
+            let lowering = node.op.def.lowering;
+            let view = matches!(lowering, Lowering::View(_));
+            let anywhere = matches!(lowering, Lowering::Pointwise(_) | Lowering::Reduce(_));
+            for input in node.inputs.iter().map(|input| input.index()) {
+                read[input] |= index >= forward || view && read[index];
+                whole[input] |= match view {
+                    true => whole[index],
+                    false => index >= forward && !anywhere,
+                };
+            }
+        }
+        let mut saved = Saved {
+            bytes: vec![0.0; count],
+            known: vec![false; count],
+        };
+        for (index, node) in nodes[..forward].iter().enumerate() {
+            let inputs = node.inputs.iter().map(|input| input.index());
+            let lowering = node.op.def.lowering;
+            let made = match lowering {
+                Lowering::Pointwise(_) | Lowering::View(_) => {
+                    inputs.into_iter().all(|input| saved.known[input])
+                }
+                _ => is_leaf(node),
+            };
+            let kept = read[index] && !matches!(lowering, Lowering::View(_));
+            saved.known[index] = made || kept;
+            if kept && !is_leaf(node) && (!made || whole[index]) {
+                saved.bytes[index] = bytes(node);
+            }
+        }
+        saved
+    }
 }
 
 /// About how long a node takes.

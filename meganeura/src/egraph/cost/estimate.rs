@@ -100,7 +100,8 @@ impl CostModel {
                 match layout(&node.op.attributes, &plain, &node.ty.shape) {
                     Some(seen) => match crate::egraph::encode::sources(&seen, from) {
                         Some(sources) => (turn(&sources), 0.0),
-                        None => (Role::View, 0.0),
+                        None if seen.is_contiguous() && elements == reduced => (Role::View, 0.0),
+                        None => (Role::Turn, 0.0),
                     },
                     None => (Role::Memory, self.memory(elements, elements)),
                 }

@@ -6,7 +6,8 @@ use std::io::{self, Read, Write};
 use serde_json::{Map, Value, json};
 
 use super::Problem;
-use crate::data::{HostArray, Values};
+use super::element::ElementType;
+use crate::data::HostArray;
 
 /// The key that holds remarks instead of a tensor.
 const REMARKS: &str = "__metadata__";
@@ -14,30 +15,6 @@ const REMARKS: &str = "__metadata__";
 const LONGEST: u64 = 100_000_000;
 /// Elements start at a multiple of this, so that a mapped file can be used in place.
 const ALIGNMENT: usize = 8;
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ElementType {
-    F32,
-    U32,
-}
-
-impl ElementType {
-    /// Bytes per element, of either type.
-    const SIZE: usize = 4;
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "F32",
-            Self::U32 => "U32",
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        [Self::F32, Self::U32]
-            .into_iter()
-            .find(|element_type| element_type.name() == name)
-    }
-}
 
 #[derive(Debug)]
 pub struct TensorInfo {
@@ -50,7 +27,7 @@ pub struct TensorInfo {
 
 impl TensorInfo {
     pub fn elements(&self) -> usize {
-        (self.range.1 - self.range.0) / ElementType::SIZE
+        (self.range.1 - self.range.0) / self.element_type.size()
     }
 }
 
@@ -66,14 +43,12 @@ impl Header {
     pub fn of(arrays: &BTreeMap<String, HostArray>, remarks: &BTreeMap<String, String>) -> Self {
         let mut end = 0;
         let tensors = arrays.iter().map(|(name, array)| {
+            let element_type = ElementType::of(array.values());
             let start = end;
-            end += array.values().len() * ElementType::SIZE;
+            end += array.values().len() * element_type.size();
             TensorInfo {
                 name: name.clone(),
-                element_type: match array.values() {
-                    Values::F32(_) => ElementType::F32,
-                    Values::U32(_) => ElementType::U32,
-                },
+                element_type,
                 shape: array.shape().dims().to_vec(),
                 range: (start, end),
             }
@@ -195,13 +170,14 @@ fn parse_tensor(name: String, value: &Value) -> Result<TensorInfo, String> {
     };
     let Some(element_type) = ElementType::from_name(type_name) else {
         return Err(format!(
-            "tensor `{name}` has the element type {type_name}, and only F32 and U32 can be read: \
-             convert it first"
+            "tensor `{name}` has the element type {type_name}, and only {} can be read: \
+             convert it first",
+            ElementType::names()
         ));
     };
     let wanted = shape
         .iter()
-        .try_fold(ElementType::SIZE, |bytes, &size| bytes.checked_mul(size));
+        .try_fold(element_type.size(), |bytes, &size| bytes.checked_mul(size));
     if wanted.is_none() || end.checked_sub(start) != wanted {
         return Err(format!(
             "tensor `{name}` of type {type_name} and shape {shape:?} lies at bytes {start} to \

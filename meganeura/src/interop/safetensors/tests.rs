@@ -94,7 +94,7 @@ fn what_is_written_is_read_bit_for_bit() {
 
 #[test]
 fn values_longer_than_the_buffer_are_read() {
-    let values: Vec<u32> = (0..2 * BUFFERED_WORDS as u32 + 3).collect();
+    let values: Vec<u32> = (0..2 * element::BUFFERED as u32 + 3).collect();
     let mut tensors = Tensors::default();
     tensors.insert("long", HostArray::new([values.len()], values).unwrap());
     assert_eq!(read(&bytes(&tensors)).unwrap(), tensors);
@@ -190,9 +190,9 @@ fn ill_formed_headers_are_refused() {
         (one("[2]", 4, 12), 12, "`x` starts at byte 4 where"),
         (one("[9223372036854775807, 9]", 0, 8), 8, "does not fit"),
         (
-            one("[2]", 0, 8).replace("F32", "BF16"),
+            one("[2]", 0, 8).replace("F32", "F8_E5M2"),
             8,
-            "element type BF16",
+            "element type F8_E5M2",
         ),
         (
             r#"{"__metadata__":{"x":1}}"#.into(),
@@ -268,4 +268,58 @@ fn damaged_files_are_refused_or_consistent() {
         }
     }
     assert!(accepted > 100 && refused > 100, "{accepted} {refused}");
+}
+
+/// A file with one tensor `x` of this element type, which holds `count` elements.
+fn one(element_type: &str, count: usize, elements: &[u8]) -> Vec<u8> {
+    let header = format!(
+        r#"{{"x":{{"dtype":"{element_type}","shape":[{count}],"data_offsets":[0,{}]}}}}"#,
+        elements.len()
+    );
+    [file(&header, 0), elements.to_vec()].concat()
+}
+
+/// The bytes are those that the formats' standards give for these values.
+#[test]
+fn other_floats_become_f32() {
+    let cases: [(&str, &[u8]); 3] = [
+        ("F16", &[0x00, 0x3c, 0x00, 0xc1, 0x00, 0x7c]),
+        ("BF16", &[0x80, 0x3f, 0x20, 0xc0, 0x80, 0x7f]),
+        (
+            "F64",
+            &[
+                0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0x04, 0xc0, 0, 0, 0, 0, 0, 0, 0xf0,
+                0x7f,
+            ],
+        ),
+    ];
+    for (element_type, elements) in cases {
+        let tensors = read(&one(element_type, 3, elements)).unwrap();
+        let values = tensors.f32("x", &[3]).unwrap();
+        assert_eq!(values, [1.0, -2.5, f32::INFINITY], "{element_type}");
+    }
+}
+
+#[test]
+fn integers_become_u32_if_they_fit() {
+    let cases: [(&str, &[u8]); 4] = [
+        (
+            "I64",
+            &[7, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+        ),
+        ("I32", &[7, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f]),
+        ("U8", &[7, 0xff]),
+        ("BOOL", &[0, 1]),
+    ];
+    let expected = [[7, u32::MAX], [7, i32::MAX as u32], [7, 255], [0, 1]];
+    for ((element_type, elements), expected) in cases.into_iter().zip(expected) {
+        let tensors = read(&one(element_type, 2, elements)).unwrap();
+        assert_eq!(tensors.u32("x", &[2]).unwrap(), expected, "{element_type}");
+    }
+    assert_eq!(
+        problem(&one("I32", 1, &[0xfe, 0xff, 0xff, 0xff])),
+        "tensor `x` holds -2, and integers are read as u32"
+    );
+    let too_large = [0, 0, 0, 0, 1, 0, 0, 0];
+    assert!(problem(&one("I64", 1, &too_large)).contains("4294967296"));
 }

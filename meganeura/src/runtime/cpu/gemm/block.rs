@@ -14,6 +14,7 @@ use super::problem::{Operand, Problem, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
+use std::mem;
 use std::ops::Range;
 
 /// How many row panels of a computed operand are asked for at a time.
@@ -219,7 +220,8 @@ impl Job<'_> {
     /// Adds one block of depth to one block of columns.
     fn block(&self, block: &Block, scratch: &mut Scratch) {
         self.prepare_b(block, scratch);
-        let cuts = self.row_cuts(&block.rows);
+        let mut cuts = mem::take(&mut scratch.cuts);
+        self.cut_rows(&block.rows, &mut cuts);
         let panels = cuts.len() - 1;
         let group = match self.problem.a {
             Operand::Memory(_) => 1,
@@ -235,6 +237,7 @@ impl Job<'_> {
                 self.strip(block, a.skip(rows.start - start), rows, scratch);
             }
         }
+        scratch.cuts = cuts;
         if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
             self.turn(block, function, scratch);
         }
@@ -242,18 +245,18 @@ impl Job<'_> {
 
     /// Where rows are cut into strips as tall as micro-kernels, nearly equal and within the
     /// problem's blocks of rows.
-    fn row_cuts(&self, rows: &Range<usize>) -> Vec<usize> {
+    fn cut_rows(&self, rows: &Range<usize>, cuts: &mut Vec<usize>) {
         let unit = match self.problem.row_unit {
             1 => rows.len().max(1),
             unit => unit,
         };
-        let mut cuts = vec![rows.start];
+        cuts.clear();
+        cuts.push(rows.start);
         for start in rows.clone().step_by(unit) {
             let height = unit.min(rows.end - start);
             let strips = height.div_ceil(self.kernels.rows);
             cuts.extend((1..=strips).map(|strip| start + height * strip / strips));
         }
-        cuts
     }
 
     /// Hands on the transpose of a block's sums.

@@ -85,6 +85,8 @@ pub(super) struct Scratch {
     pub computed: Buffer,
     pub sums: Buffer,
     pub panels: Vec<Panel>,
+    /// Where rows are cut into strips.
+    pub cuts: Vec<usize>,
 }
 
 /// A cache line.

@@ -336,21 +336,32 @@ fn check_overlap(
     batch_strides: &[usize],
     strides: [usize; 2],
 ) -> Result<(), GemmError> {
-    let all: Vec<_> = axes(batch, size, batch_strides, strides).collect();
-    if all.iter().any(|&(size, _)| size == 0) {
+    let all = || axes(batch, size, batch_strides, strides);
+    if all().any(|(size, _)| size == 0) {
         return Ok(());
     }
-    let mut sorted: Vec<_> = all.iter().filter(|&&(size, _)| size > 1).collect();
-    sorted.sort_by_key(|&&(_, stride)| stride);
-    let mut reach = 0;
-    for &&(size, stride) in &sorted {
-        if stride <= reach {
-            let (sizes, strides) = all.into_iter().unzip();
-            return Err(GemmError::Overlap { sizes, strides });
+    let long = || all().filter(|&(size, _)| size > 1);
+    // From the smallest stride up, without a list: axes are few, and a step does not allocate.
+    let (mut reach, mut last) = (0, None);
+    while let Some(next) = long()
+        .map(|(_, stride)| stride)
+        .filter(|&stride| last.is_none_or(|last| stride > last))
+        .min()
+    {
+        for (size, stride) in long().filter(|&(_, stride)| stride == next) {
+            if stride <= reach {
+                return overlap(all());
+            }
+            reach += (size - 1) * stride;
         }
-        reach += (size - 1) * stride;
+        last = Some(next);
     }
     Ok(())
+}
+
+fn overlap(axes: impl Iterator<Item = (usize, usize)>) -> Result<(), GemmError> {
+    let (sizes, strides) = axes.unzip();
+    Err(GemmError::Overlap { sizes, strides })
 }
 
 /// The offset of a batch index, counted in row-major order of the batch axes.

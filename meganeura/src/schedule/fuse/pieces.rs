@@ -1,7 +1,7 @@
 //! Pieces that are put where they belong by the kernel that computes them.
 
-use super::domain::Place;
-use super::fuse::{Fusion, Kind, Role};
+use super::super::domain::Place;
+use super::{Fusion, Kind, Role};
 use crate::ir::{Layout, NodeId};
 
 impl Fusion<'_> {

@@ -6,9 +6,9 @@
 //! instructions. The mask of a ReLU need not be kept where its result is; nor what the gradient of
 //! SiLU takes from its operand, if the operand itself is kept.
 
-use super::domain::Place;
-use super::fuse::{Fusion, Group};
-use super::reference::Reference;
+use super::super::domain::Place;
+use super::super::reference::Reference;
+use super::{Fusion, Group};
 use crate::egraph::CostModel;
 use crate::ir::{Combine, Lowering, Node, NodeId, ScalarOp};
 

@@ -1,0 +1,208 @@
+//! What a training step costs as batch, time and layers grow, as a plot.
+//!
+//! `cargo bench -p meganeura-benches --bench scaling -- [--threads N] [FILE]` trains a Llama of width
+//! 288 for a few steps at each size, prints the fastest step and the memory of each, and draws both
+//! into FILE (`docs/scaling.svg` without one), beside straight lines from the first to the last.
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use meganeura::ir::{DType, Graph};
+use meganeura::ops::expand;
+use meganeura::prelude::*;
+use meganeura::runtime::Session;
+use meganeura::train::{Optimizer, add_updates};
+use plotters::prelude::*;
+
+const VOCABULARY: u32 = 4096;
+const STEPS: u64 = 5;
+
+#[derive(Model)]
+#[model(config(width: usize = 288), input(x: [batch, time, width]))]
+struct Block {
+    #[layer(residual, heads = 6, causal = true, rope = Rope::interleaved(10_000.0))]
+    attention: PreNorm<SelfAttention>,
+    #[layer(residual, hidden = 768)]
+    mlp: PreNorm<SwiGlu>,
+}
+
+#[derive(Model)]
+#[model(
+    config(layers: usize = 2),
+    input(tokens: [batch, time] as u32),
+    output = [batch, time, 4096],
+)]
+struct LanguageModel {
+    #[layer(rows = 4096, width = 288)]
+    embed: Embedding,
+    #[layer(repeat(layers))]
+    blocks: Vec<Block>,
+    norm: RmsNorm,
+    #[layer(out = 4096, bias = false)]
+    scores: Linear,
+}
+
+#[derive(Clone, Copy)]
+struct Size {
+    batch: usize,
+    time: usize,
+    layers: usize,
+}
+
+struct Cost {
+    milliseconds: f64,
+    megabytes: f64,
+}
+
+fn cost(size: Size, device: &Device) -> Result<Cost, Box<dyn Error>> {
+    let Size {
+        batch,
+        time,
+        layers,
+    } = size;
+    let model = LanguageModel::with(|config| config.layers = layers);
+    let optimizer = AdamW::new(3e-4);
+    let graph = Graph::new();
+    let scores = model.build(&graph, &[("batch", batch), ("time", time)])[0];
+    let labels = graph.input("label", [batch, time], DType::U32);
+    graph.output("loss", scores.cross_entropy(labels));
+    let (graph, _) = expand(&graph);
+    add_updates(&graph, &optimizer);
+    let mut session = Session::new(device, 0)?;
+    let step = session.compile(&graph)?;
+    let tokens = (0..(batch * time) as u32).map(|i| i.wrapping_mul(2_654_435_761) % VOCABULARY);
+    let tokens: Vec<u32> = tokens.collect();
+    session.input(step, "tokens", &tokens)?;
+    session.input(step, "label", &tokens)?;
+    let mut fastest = f64::INFINITY;
+    for count in 1..=STEPS {
+        for (name, value) in optimizer.inputs(count) {
+            session.input(step, name, &[value])?;
+        }
+        let begin = Instant::now();
+        session.run(step)?;
+        fastest = fastest.min(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(Cost {
+        milliseconds: fastest,
+        megabytes: session.plan(step).peak_bytes() as f64 / 1e6,
+    })
+}
+
+/// One size grows, the others stay.
+struct Series {
+    name: &'static str,
+    sizes: [usize; 5],
+    size: fn(usize) -> Size,
+}
+
+const SERIES: [Series; 3] = [
+    Series {
+        name: "batch",
+        sizes: [1, 2, 4, 8, 16],
+        size: |batch| Size {
+            batch,
+            time: 256,
+            layers: 2,
+        },
+    },
+    Series {
+        name: "time",
+        sizes: [64, 128, 256, 512, 1024],
+        size: |time| Size {
+            batch: 4,
+            time,
+            layers: 2,
+        },
+    },
+    Series {
+        name: "layers",
+        sizes: [1, 2, 4, 8, 16],
+        size: |layers| Size {
+            batch: 4,
+            time: 256,
+            layers,
+        },
+    },
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut threads = NonZeroUsize::new(2).expect("not zero");
+    let mut file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scaling.svg"));
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--bench" => {}
+            "--threads" => {
+                threads = arguments
+                    .next()
+                    .ok_or("--threads takes a number")?
+                    .parse()?
+            }
+            name => file = name.into(),
+        }
+    }
+    let device = Device::cpu_with_threads(threads);
+    let mut found = Vec::new();
+    for series in &SERIES {
+        println!("| {} | ms | MB |\n|---|---|---|", series.name);
+        let mut costs = Vec::new();
+        for size in series.sizes {
+            let cost = cost((series.size)(size), &device)?;
+            println!(
+                "| {size} | {:.1} | {:.1} |",
+                cost.milliseconds, cost.megabytes
+            );
+            costs.push(cost);
+        }
+        println!();
+        found.push(costs);
+    }
+    draw(&file, &found)?;
+    println!("{}", file.display());
+    Ok(())
+}
+
+/// Three charts side by side, each over one size.
+fn draw(file: &std::path::Path, found: &[Vec<Cost>]) -> Result<(), Box<dyn Error>> {
+    let root = SVGBackend::new(file, (960, 300)).into_drawing_area();
+    root.fill(&WHITE)?;
+    for ((area, series), costs) in root.split_evenly((1, 3)).iter().zip(&SERIES).zip(found) {
+        let time: Vec<f64> = costs.iter().map(|cost| cost.milliseconds).collect();
+        let memory: Vec<f64> = costs.iter().map(|cost| cost.megabytes).collect();
+        let sizes = series.sizes.map(|size| size as f64);
+        let most = 1.1 * time[4].max(memory[4]);
+        let mut chart = ChartBuilder::on(area)
+            .caption(series.name, ("sans-serif", 18))
+            .margin(10)
+            .x_label_area_size(28)
+            .y_label_area_size(44)
+            .build_cartesian_2d(0.0..sizes[4], 0.0..most)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .x_label_formatter(&|x| format!("{x:.0}"))
+            .y_label_formatter(&|y| format!("{y:.0}"))
+            .x_labels(5)
+            .draw()?;
+        for (values, color, name) in [(&time, BLUE, "ms a step"), (&memory, RED, "MB")] {
+            let points = sizes.into_iter().zip(values.iter().copied());
+            chart
+                .draw_series(LineSeries::new(points, color.stroke_width(2)).point_size(3))?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
+            // A straight line, to compare with.
+            let ends = [(sizes[0], values[0]), (sizes[4], values[4])];
+            chart.draw_series(DashedLineSeries::new(ends, 4, 4, BLACK.stroke_width(1)))?;
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE)
+            .position(SeriesLabelPosition::UpperLeft)
+            .draw()?;
+    }
+    root.present()?;
+    Ok(())
+}
