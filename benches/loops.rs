@@ -274,6 +274,7 @@ fn measure(case: &Case, threads: Option<NonZeroUsize>) -> (f64, f64, f64) {
                 role: Role::Output(String::new()),
                 elements,
                 dtype: DType::F32,
+                gaps: false,
             })
             .collect(),
         kernels: vec![Kernel {

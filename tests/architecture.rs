@@ -15,6 +15,7 @@ const LINE: &[&[&str]] = &[
     &["layers"],
     &["autodiff"],
     &["egraph"],
+    &["siblings"],
     &["schedule"],
     &["codegen"],
     &["plan"],
@@ -26,7 +27,7 @@ const LINE: &[&[&str]] = &[
 
 /// Parts that must treat all ops alike.
 const PASSES: &[&str] = &[
-    "autodiff", "egraph", "schedule", "codegen", "plan", "runtime",
+    "autodiff", "egraph", "siblings", "schedule", "codegen", "plan", "runtime",
 ];
 
 /// Files of passes that may hold words that are also names of ops: lists of rewrites, and the

@@ -242,11 +242,11 @@ fn regions() -> (Graph, Values) {
     graph.output("padded", padded.exp());
     graph.output(
         "joined",
-        Tensor::concat(&[product, x, product.detach() * 2.0, x], 1),
+        graph.concat(&[product, x, product.detach() * 2.0, x], 1),
     );
     // What is made of leaves, as a piece.
-    graph.output("made", Tensor::concat(&[(x * 3.0 - y).exp(), y], 0) * 2.0);
-    graph.update(memory, Tensor::concat(&[memory.slice(0, 1, 3), y], 0));
+    graph.output("made", graph.concat(&[(x * 3.0 - y).exp(), y], 0) * 2.0);
+    graph.update(memory, graph.concat(&[memory.slice(0, 1, 3), y], 0));
     graph.output("window", memory.window(1, 3, 2, 1).sum(&[2]));
     assert!(graph.errors().is_empty(), "{:?}", graph.errors());
     (graph, values)
@@ -445,7 +445,7 @@ const WINDOWS: &[Reference] = &[
     }),
     ("pad", &["x"], |x| x[0].pad(&[(0, 3), (1, 2)], 0.5)),
     ("concat", &["a", "b"], |x| {
-        Tensor::concat(&[x[0], x[1], x[0]], 1)
+        x[0].graph().concat(&[x[0], x[1], x[0]], 1)
     }),
 ];
 

@@ -19,6 +19,7 @@ use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor};
 use meganeura::ops;
 use meganeura::plan::Plan;
 use meganeura::runtime::Executor;
+use meganeura::runtime::cpu::CpuExecutor;
 use meganeura::runtime::gpu::{Context, GpuExecutor};
 use samples::{Random, relative_error, trial};
 
@@ -96,6 +97,64 @@ fn every_op_and_its_gradient_holds_on_the_device() {
             }
             let what = format!("{} {case:?}", def.name);
             assert_device_matches(&mut executors, &graph, &values, &what);
+        }
+    }
+}
+
+/// Integers that are copied, cut and put together arrive bit by bit, though kernels compute
+/// with floats.
+#[test]
+fn integers_keep_all_of_their_bits() {
+    let graph = Graph::new();
+    let x = graph.input("x", [3, 8], DType::U32);
+    let memory = graph.state("memory", [3, 8], Init::Zeros);
+    graph.output("turned", x.transpose(&[1, 0]));
+    graph.output("part", x.slice_step(1, 1, 3, 2));
+    graph.output("flat", x.reshape([4, 6]).slice(1, 2, 3));
+    graph.output("joined", graph.concat(&[x, x.slice(0, 1, 1), x], 0));
+    graph.output("padded", x.pad(&[(1, 2), (0, 1)], 0.0));
+    graph.output("window", x.window(1, 3, 2, 1));
+    graph.output("both", x);
+    graph.output("number", x.cast(DType::F32) * 2.0);
+    graph.update(memory, memory + x.cast(DType::F32));
+    assert!(graph.errors().is_empty(), "{:?}", graph.errors());
+    let (graph, _) = ops::expand(&graph);
+    let numbers = (0..24u32).map(|i| f64::from(u32::MAX - i.pow(5)));
+    let mut numbers: Vec<f64> = numbers.collect();
+    // Those that would be denormal floats, or NaN with and without a signal.
+    numbers[..6].copy_from_slice(&[
+        0.0,
+        1.0,
+        16_777_217.0,
+        8_388_607.0,
+        2_139_095_041.0,
+        4_290_772_993.0,
+    ]);
+    let values = HashMap::from([
+        ("x".to_owned(), Array::new([3, 8], numbers)),
+        ("memory".to_owned(), Array::new([3, 8], vec![0.0; 24])),
+    ]);
+    let mut devices: Vec<Box<dyn Executor>> = vec![Box::new(CpuExecutor::new(None))];
+    for gpu in executors("integers_keep_all_of_their_bits")
+        .into_iter()
+        .flatten()
+    {
+        devices.push(Box::new(gpu));
+    }
+    let (plan, expected) = (Plan::new(&graph), ops::evaluate(&graph, &values));
+    for (device, executor) in devices.iter_mut().enumerate() {
+        let loaded = load(executor.as_mut(), &plan, &values);
+        executor.run(loaded.program).unwrap();
+        let found = loaded.results(executor.as_mut());
+        for (name, id) in graph.outputs() {
+            let expected = &expected[id.index()].data;
+            match name.as_str() {
+                "number" => assert!(relative_error(&found[&name], expected) < 1e-6),
+                _ => assert_eq!(
+                    &found[&name], expected,
+                    "`{name}` on device {device}\n{plan}"
+                ),
+            }
         }
     }
 }

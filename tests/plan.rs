@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use meganeura::autodiff::gradients;
 use meganeura::egraph::{CostModel, Rewrites, optimize};
-use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor, VariableKind};
+use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Pool, Tensor, VariableKind};
 use meganeura::layers::{Rope, SelfAttention};
 use meganeura::model::{Layer, Settings};
 use meganeura::ops;
@@ -118,13 +118,48 @@ fn a_whole_put_together_is_filled_and_then_written_piece_by_piece() {
     let graph = Graph::new();
     let x = graph.input("x", [2, 5], DType::F32);
     let y = graph.input("y", [2, 3], DType::F32);
-    let joined = Tensor::concat(&[x, y], 1);
+    let joined = graph.concat(&[x, y], 1);
     graph.output("joined", joined);
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "concat");
     assert_eq!(plan.kernels.len(), 2, "two pieces, no fill\n{plan}");
     graph.output("padded", y.pad(&[(1, 0), (0, 2)], 3.0));
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "pad");
     assert_eq!(plan.kernels.len(), 4, "a fill and a piece more\n{plan}");
+}
+
+/// The gradient of a ReLU and a pool reads the pool's gradient and the ReLU's result, and
+/// writes its own result with a border around it: no mask, no copy, nothing twice.
+#[test]
+fn what_a_pool_took_is_given_back_in_one_kernel() {
+    let graph = Graph::new();
+    let x = graph.input("x", [2, 3, 4, 6], DType::F32);
+    let upstream = graph.input("upstream", [2, 3, 2, 3], DType::F32);
+    let y = x.relu();
+    let pooled = y.max_pool(&Pool::of(&[2, 2]));
+    graph.output("pooled", pooled);
+    let (graph, images) = ops::expand(&graph);
+    let image = |tensor: Tensor<'_>| graph.tensor(images.get(tensor.id()).unwrap());
+    let (x, y, pooled) = (image(x), image(y), image(pooled));
+    let gradient = gradients(&[(pooled, image(upstream))], &[x])[0];
+    graph.output("kept", y);
+    graph.output("bias", gradient.sum(&[0, 2, 3]));
+    let padded = gradient.pad(&[(0, 0), (0, 0), (1, 1), (1, 1)], 0.0);
+    let window = padded.window(2, 3, 1, 1).window(3, 3, 1, 1);
+    graph.output(
+        "window",
+        window
+            .reshape([2, 3, 24, 9])
+            .matmul(graph.constant(1.0).broadcast([9, 2])),
+    );
+    assert!(graph.errors().is_empty(), "{:?}", graph.errors());
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "unpooling");
+    let [_, back, _] = &plan.kernels[..] else {
+        panic!("forward, back and a product expected\n{plan}");
+    };
+    // The pool itself reads the same and needs nothing that is not there, so it is made along.
+    let (large, small) = (y.shape().elements(), pooled.shape().elements());
+    let bytes = 4 * (large + small + large + 3 + small);
+    assert_eq!(plan.kernel_bytes(back), bytes as u64, "{plan}");
 }
 
 #[test]

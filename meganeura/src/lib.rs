@@ -55,6 +55,7 @@ pub mod plan;
 pub mod prelude;
 pub mod runtime;
 pub mod schedule;
+pub mod siblings;
 pub mod train;
 pub mod walk;
 

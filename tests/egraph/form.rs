@@ -119,7 +119,8 @@ fn activations() {
     }
 }
 
-/// The gradient of a rectified layer needs the result only: no mask is written besides.
+/// The gradient of a rectified layer needs the result only: no mask is written besides, with or
+/// without rewriting.
 #[test]
 fn rectified_layers_keep_one_value() {
     let (before, after) = forms("relu(x·w)", [512, 768], |graph, x| {
@@ -127,5 +128,5 @@ fn rectified_layers_keep_one_value() {
         let v = graph.input("v", [64, 64], DType::F32);
         (x.matmul(w).relu().matmul(v), vec![w, v])
     });
-    assert_eq!(before.bytes - after.bytes, 4.0 * 512.0 * 64.0);
+    assert_eq!(before.bytes, after.bytes);
 }

@@ -30,7 +30,7 @@ pub fn interpret(plan: &Plan, leaves: &HashMap<String, Array>) -> HashMap<String
     let mut buffers: Buffers = plan
         .buffers
         .iter()
-        .map(|buffer| vec![f64::NAN; buffer.elements])
+        .map(|buffer| vec![if buffer.gaps { 0.0 } else { f64::NAN }; buffer.elements])
         .collect();
     for (buffer, data) in plan.buffers.iter().zip(&mut buffers) {
         let name = match &buffer.role {

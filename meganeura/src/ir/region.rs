@@ -33,6 +33,15 @@ impl Steps {
         }
     }
 
+    /// The places of these that others count.
+    pub fn of(self, inner: Steps) -> Steps {
+        Steps {
+            start: self.start + inner.start * self.step,
+            count: inner.count,
+            step: self.step * inner.step,
+        }
+    }
+
     /// Which of the places this one is, if it is one.
     pub fn position(self, place: usize) -> Option<usize> {
         let from = place.checked_sub(self.start)?;
@@ -80,6 +89,11 @@ impl Assembly {
             .map(|piece| piece.iter().map(|steps| steps.count).product::<usize>())
             .sum();
         covered == self.shape.elements()
+    }
+
+    /// Whether what stands where no piece is are zeros, bit by bit.
+    pub fn fills_with_zeros(&self) -> bool {
+        self.fill.value().to_bits() == 0
     }
 
     /// What is wrong with it, in words that read well after the op's name.

@@ -193,7 +193,7 @@ impl Layer for Concat {
     fn forward<'g>(&self, graph: &'g Graph, inputs: &[Tensor<'g>]) -> Vec<Tensor<'g>> {
         match inputs {
             [] => vec![graph.fail("has nothing to put side by side")],
-            inputs => vec![Tensor::concat(inputs, self.axis)],
+            inputs => vec![graph.concat(inputs, self.axis)],
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Activations, composed of primitives.
 
 use super::rules::{BASE, map, same, unary_cases};
-use crate::ir::{Attributes, Case, Domain, Lowering, OpDef, ScalarOp, Tensor};
+use crate::ir::{Attributes, Case, Domain, Lowering, OpDef, ScalarOp, Tensor, Vjp};
 
 pub const OPS: &[&OpDef] = &[&RELU, &SILU, &GELU, &GELU_EXACT];
 
@@ -19,7 +19,12 @@ pub static RELU: OpDef = OpDef {
     evaluate: |_, x, ty| map(x, ty, |x| if x[0].is_nan() { x[0] } else { x[0].max(0.0) }),
     lowering: Lowering::Expand(|_, x| {
         let zero = x[0].graph().constant(0.0);
-        x[0].less_equal(zero).select(zero, x[0])
+        x[0].maximum(zero)
+    }),
+    // The result tells all that the gradient asks for; the operand need not be kept.
+    vjp: Vjp::Rule(|_, _, y, g| {
+        let zero = y.graph().constant(0.0);
+        vec![Some(y.less_equal(zero).select(zero, g))]
     }),
     cases: || {
         let ties = Case::with(Attributes::None, &[&[9]], Domain::Integers(-1, 1));

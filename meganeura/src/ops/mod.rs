@@ -5,6 +5,7 @@
 //! The methods of [`Tensor`](crate::ir::Tensor) stand beside the blocks they apply.
 
 mod activation;
+mod apart;
 mod arithmetic;
 mod attention;
 mod compare;
@@ -25,6 +26,7 @@ mod rotary;
 mod rules;
 mod unary;
 
+pub use apart::apart;
 pub use evaluate::{evaluate, evaluate_nodes};
 pub use expand::{Images, expand};
 

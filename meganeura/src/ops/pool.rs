@@ -182,24 +182,30 @@ pub static MAX_POOL: OpDef = OpDef {
         let largest = places.map(|place| take(padded, place));
         largest.reduce(Tensor::maximum).unwrap_or(padded)
     }),
-    vjp: Vjp::Rule(|attributes, x, y, g| {
+    vjp: Vjp::Rule(|attributes, x, _, g| {
         let Some(axes) = pool_of(attributes).and_then(|(pool, _)| axes(pool, &x[0].shape()).ok())
         else {
             return vec![None];
         };
         let padded = padded(x[0], &axes, f64::NEG_INFINITY);
         let zero = g.graph().constant(0.0);
+        // Who was the largest is found again rather than kept: that reads no more than
+        // the operand.
+        let seen = |place: &Vec<Steps>| take(padded, place.clone()).after(g);
         // What no earlier tap took goes to the first that is the largest, at last to the last.
         let mut rest = g;
         let mut pieces = Vec::new();
         let places = taps(&axes, &padded.shape());
+        let seen: Vec<Tensor<'_>> = places.iter().map(seen).collect();
+        let largest = seen.iter().copied().reduce(Tensor::maximum);
+        let largest = largest.unwrap_or(padded);
         let last = places.len() - 1;
         for (index, place) in places.into_iter().enumerate() {
             if index == last {
                 pieces.push((rest, place));
                 break;
             }
-            let hit = take(padded, place.clone()).equal(y);
+            let hit = seen[index].equal(largest);
             pieces.push((hit.select(rest, zero), place));
             rest = hit.select(zero, rest);
         }

@@ -2,8 +2,8 @@
 
 use super::rules::BASE;
 use crate::ir::{
-    Array, Assembly, Attributes, Case, Domain, Lowering, Number, OpDef, Shape, Steps, Tensor,
-    TensorType, Vjp, Window,
+    Array, Assembly, Attributes, Case, Domain, Graph, Lowering, Number, OpDef, Shape, Steps,
+    Tensor, TensorType, Vjp, Window,
 };
 
 pub const OPS: &[&OpDef] = &[&SLICE, &ASSEMBLE, &WINDOW];
@@ -373,45 +373,12 @@ impl<'g> Tensor<'g> {
         assemble(&[(self, place.collect())], &Shape::from(padded), value)
     }
 
-    /// Tensors after each other along an axis; they agree in all other sizes.
+    /// Tensors after each other along an axis: [`Graph::concat`] in their graph.
     ///
     /// # Panics
-    /// When there is no tensor: then there is no graph to note the error in.
+    /// When there is no tensor, and so no graph to note the error in; the graph's method notes it.
     pub fn concat(tensors: &[Tensor<'g>], axis: usize) -> Tensor<'g> {
-        let first = tensors[0];
-        if let Some(poisoned) = tensors.iter().find(|tensor| tensor.is_poisoned()) {
-            return *poisoned;
-        }
-        let shape = first.shape();
-        let fail = |problem: String| first.graph().fail(format!("`concat` {problem}"));
-        if axis >= shape.rank() {
-            return fail(format!("has no axis {axis} in {shape}"));
-        }
-        let but_axis = |shape: &Shape| {
-            let axes = shape.dims().iter().enumerate();
-            let others = axes.filter(|(other, _)| *other != axis);
-            others.map(|(_, &dim)| dim).collect::<Vec<_>>()
-        };
-        let mut pieces = Vec::with_capacity(tensors.len());
-        let mut dims = shape.dims().to_vec();
-        dims[axis] = 0;
-        for &tensor in tensors {
-            let (ty, own) = (tensor.ty(), tensor.shape());
-            if own.rank() != shape.rank()
-                || but_axis(&own) != but_axis(&shape)
-                || ty.dtype != first.dtype()
-            {
-                return fail(format!(
-                    "along axis {axis} cannot put {ty} after {}",
-                    first.ty()
-                ));
-            }
-            let mut place: Vec<Steps> = own.dims().iter().map(|&dim| Steps::all(dim)).collect();
-            place[axis].start = dims[axis];
-            dims[axis] += own.dims()[axis];
-            pieces.push((tensor, place));
-        }
-        assemble(&pieces, &Shape::from(dims), 0.0)
+        tensors[0].graph().concat(tensors, axis)
     }
 
     /// All windows of `size` places along an axis: the axis becomes the number of windows, and
@@ -441,6 +408,48 @@ impl<'g> Tensor<'g> {
     }
 }
 
+impl Graph {
+    /// Tensors after each other along an axis; they agree in all other sizes.
+    pub fn concat<'g>(&'g self, tensors: &[Tensor<'g>], axis: usize) -> Tensor<'g> {
+        let fail = |problem: String| self.fail(format!("`concat` {problem}"));
+        let Some(&first) = tensors.first() else {
+            return fail("needs at least one tensor".to_owned());
+        };
+        if let Some(poisoned) = tensors.iter().find(|tensor| tensor.is_poisoned()) {
+            return *poisoned;
+        }
+        let shape = first.shape();
+        if axis >= shape.rank() {
+            return fail(format!("has no axis {axis} in {shape}"));
+        }
+        let but_axis = |shape: &Shape| {
+            let axes = shape.dims().iter().enumerate();
+            let others = axes.filter(|(other, _)| *other != axis);
+            others.map(|(_, &dim)| dim).collect::<Vec<_>>()
+        };
+        let mut pieces = Vec::with_capacity(tensors.len());
+        let mut dims = shape.dims().to_vec();
+        dims[axis] = 0;
+        for &tensor in tensors {
+            let (ty, own) = (tensor.ty(), tensor.shape());
+            if own.rank() != shape.rank()
+                || but_axis(&own) != but_axis(&shape)
+                || ty.dtype != first.dtype()
+            {
+                return fail(format!(
+                    "along axis {axis} cannot put {ty} after {}",
+                    first.ty()
+                ));
+            }
+            let mut place: Vec<Steps> = own.dims().iter().map(|&dim| Steps::all(dim)).collect();
+            place[axis].start = dims[axis];
+            dims[axis] += own.dims()[axis];
+            pieces.push((tensor, place));
+        }
+        assemble(&pieces, &Shape::from(dims), 0.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::ir::{DType, Graph, Tensor};
@@ -466,8 +475,12 @@ mod tests {
             "`pad` needs (low, high) for each axis of [3, 4], got [(1, 1)]"
         );
         assert_eq!(
-            told(|x| Tensor::concat(&[x, x.slice(0, 0, 2)], 1)),
+            told(|x| x.graph().concat(&[x, x.slice(0, 0, 2)], 1)),
             "`concat` along axis 1 cannot put f32 [2, 4] after f32 [3, 4]"
+        );
+        assert_eq!(
+            told(|x| x.graph().concat(&[], 1)),
+            "`concat` needs at least one tensor"
         );
         assert_eq!(
             told(|x| x.window(1, 3, 1, 2)),
@@ -482,7 +495,7 @@ mod tests {
         let same = [
             x.slice(0, 0, 3),
             x.pad(&[(0, 0), (0, 0)], 1.0),
-            Tensor::concat(&[x], 0),
+            graph.concat(&[x], 0),
         ];
         assert!(same.iter().all(|y| y.id() == x.id()));
     }

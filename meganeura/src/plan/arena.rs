@@ -31,14 +31,46 @@ pub fn lifetimes(schedule: &Schedule) -> Vec<Option<Lifetime>> {
     lifetimes
 }
 
+/// Temporaries whose gaps must stay as they are: those with the same gaps that do not live at
+/// once stand in for each other. For each buffer, whose memory it has.
+fn stand_ins(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> Vec<usize> {
+    let mut owners: Vec<usize> = (0..lifetimes.len()).collect();
+    let mut tenants: Vec<(usize, Lifetime)> = Vec::new();
+    for (index, buffer) in schedule.buffers.iter().enumerate() {
+        let (Some(_), Some(lifetime)) = (buffer.gaps, lifetimes[index]) else {
+            continue;
+        };
+        let free = |owner: &usize| {
+            let mut others = tenants.iter().filter(|(other, _)| owners[*other] == *owner);
+            schedule.buffers[*owner].gaps == buffer.gaps
+                && !others.any(|(_, other)| other.overlaps(lifetime))
+        };
+        let owner = tenants.iter().map(|(other, _)| owners[*other]).find(free);
+        owners[index] = owner.unwrap_or(index);
+        tenants.push((index, lifetime));
+    }
+    owners
+}
+
 /// An offset for each temporary (0 for the rest) and the size of the arena: the largest
 /// first, each at the lowest place that is free during its life.
 pub fn place(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> (Vec<usize>, usize) {
+    let owners = stand_ins(schedule, lifetimes);
+    let always = Lifetime {
+        first: 0,
+        last: schedule.kernels.len(),
+    };
+    let life = |(index, lifetime): (usize, &Option<Lifetime>)| {
+        let lifetime = (*lifetime)?;
+        let gaps = schedule.buffers[index].gaps.is_some();
+        Some((index, if gaps { always } else { lifetime }))
+    };
     let mut order: Vec<(usize, Lifetime)> = lifetimes
         .iter()
         .enumerate()
         .filter(|(index, _)| schedule.buffers[*index].storage == Storage::Temporary)
-        .filter_map(|(index, lifetime)| Some((index, (*lifetime)?)))
+        .filter(|(index, _)| owners[*index] == *index)
+        .filter_map(life)
         .collect();
     let size = |index: usize| schedule.buffers[index].elements.next_multiple_of(ALIGNMENT);
     order.sort_by_key(|(index, _)| (std::cmp::Reverse(size(*index)), *index));
@@ -63,5 +95,6 @@ pub fn place(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> (Vec<usize>
         total = total.max(offset + size(index));
         placed.push((index, lifetime));
     }
+    let offsets = owners.iter().map(|&owner| offsets[owner]).collect();
     (offsets, total)
 }

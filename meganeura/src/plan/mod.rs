@@ -6,6 +6,7 @@
 
 mod arena;
 mod display;
+mod traffic;
 
 use crate::egraph::CostModel;
 use crate::ir::{DType, Graph, IndexBound, Variable};
@@ -37,6 +38,9 @@ pub struct Buffer {
     pub elements: usize,
     /// Their type.
     pub dtype: DType,
+    /// Whether it counts on what no kernel ever writes there to be zero: a temporary whose
+    /// memory no other takes. Executors clear the arena when they load a plan.
+    pub gaps: bool,
 }
 
 /// Everything a device needs to run a graph, again and again.
@@ -79,6 +83,7 @@ impl Plan {
                 },
                 elements: buffer.elements,
                 dtype: buffer.dtype,
+                gaps: buffer.gaps.is_some(),
             });
         Plan {
             buffers: buffers.collect(),
@@ -98,10 +103,9 @@ impl Plan {
         &self.buffers[id.index()]
     }
 
-    /// Bytes a kernel moves when every buffer it touches goes through memory once.
+    /// Bytes a kernel moves when what it touches of every buffer goes through memory once.
     pub fn kernel_bytes(&self, kernel: &Kernel) -> u64 {
-        let buffers = kernel.reads().into_iter().chain(kernel.writes());
-        buffers.map(|id| self.buffer(id).elements as u64 * 4).sum()
+        traffic::elements(self, kernel) as u64 * 4
     }
 
     /// Bytes moved by one run.

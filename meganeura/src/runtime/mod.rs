@@ -6,6 +6,7 @@ mod executor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod session;
+mod variables;
 
 pub use device::Device;
 pub use executor::{Binding, Executor, MemoryId, ProgramId, RunError};

@@ -1,13 +1,14 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::variables::Variables;
 use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError};
 use crate::egraph::{CostModel, Report, Rewrites, optimize};
 use crate::ir::{DType, Graph, GraphError, IndexBound, Shape, Variable};
 use crate::ops::expand;
 use crate::plan::{Plan, Role};
 use crate::schedule::kernel::BufferId;
+use crate::siblings;
 
 /// Why a session could not do something.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -186,11 +187,6 @@ struct Given {
     given: bool,
 }
 
-struct Held {
-    variable: Variable,
-    memory: MemoryId,
-}
-
 /// Plans on one device, and the variables they share.
 ///
 /// ```
@@ -216,7 +212,7 @@ pub struct Session {
     executor: Box<dyn Executor>,
     seed: u64,
     rewrites: Rewrites,
-    variables: BTreeMap<String, Held>,
+    variables: Variables,
     steps: Vec<Step>,
 }
 
@@ -242,7 +238,7 @@ impl Session {
             executor: device.executor()?,
             seed,
             rewrites,
-            variables: BTreeMap::new(),
+            variables: Variables::default(),
             steps: Vec::new(),
         })
     }
@@ -269,7 +265,7 @@ impl Session {
     }
 
     /// What [`Session::compile`] would load.
-    pub(crate) fn draft(&self, graph: &Graph) -> Result<Draft, SessionError> {
+    pub(crate) fn draft(&mut self, graph: &Graph) -> Result<Draft, SessionError> {
         let errors = graph.errors();
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
@@ -279,7 +275,12 @@ impl Session {
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
         }
+        self.add_variables(&graph)?;
         let model = self.executor.cost_model();
+        let graph = match self.variables.groups_of(&graph) {
+            groups if groups.is_empty() => graph,
+            groups => siblings::pack(&graph, &groups, &model),
+        };
         let (graph, report) = optimize(&graph, self.rewrites, &model);
         let plan = Plan::with_model(&graph, &model);
         Ok(Draft { plan, report })
@@ -288,13 +289,14 @@ impl Session {
     /// Make a plan ready to run.
     pub(crate) fn load(&mut self, draft: Draft) -> Result<StepId, SessionError> {
         let Draft { plan, report } = draft;
-        self.add_variables(plan.variables.iter())?;
         let mut bindings = Vec::new();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         for (index, buffer) in plan.buffers.iter().enumerate() {
             let memory = match &buffer.role {
                 Role::Temporary { .. } => continue,
-                Role::Variable(variable) => self.variables[&plan.variables[*variable].name].memory,
+                Role::Variable(variable) => {
+                    self.variables.memory(&plan.variables[*variable].name)?
+                }
                 Role::Input(_) | Role::Output(_) => self.executor.allocate(buffer.elements)?,
             };
             bindings.push(Binding {
@@ -344,39 +346,15 @@ impl Session {
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
         }
-        let variables = graph.variables();
-        self.add_variables(variables.iter().map(|(variable, _)| variable))
+        let (graph, _) = expand(graph);
+        self.add_variables(&graph)
     }
 
-    fn add_variables<'a>(
-        &mut self,
-        variables: impl Iterator<Item = &'a Variable>,
-    ) -> Result<(), SessionError> {
-        for variable in variables {
-            if let Some(held) = self.variables.get(&variable.name) {
-                if held.variable.shape != variable.shape {
-                    return Err(SessionError::Variable {
-                        name: variable.name.clone(),
-                        known: held.variable.shape.clone(),
-                        found: variable.shape.clone(),
-                    });
-                }
-                continue;
-            }
-            let memory = self.executor.allocate(variable.shape.elements())?;
-            let values = variable
-                .init
-                .values(&variable.shape, self.seed, &variable.name);
-            self.executor.write(memory, bytemuck::cast_slice(&values))?;
-            self.variables.insert(
-                variable.name.clone(),
-                Held {
-                    variable: variable.clone(),
-                    memory,
-                },
-            );
-        }
-        Ok(())
+    /// Give memory and first values to the variables of a graph of primitives that are new.
+    fn add_variables(&mut self, graph: &Graph) -> Result<(), SessionError> {
+        let packed = self.rewrites != Rewrites::Off;
+        let executor = &mut *self.executor;
+        self.variables.add(executor, graph, self.seed, packed)
     }
 
     /// The plan of a step.
@@ -525,7 +503,7 @@ impl Session {
 
     /// The variables so far, by name.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
-        self.variables.values().map(|held| &held.variable)
+        self.variables.all()
     }
 
     /// A variable's values, row-major.
@@ -533,11 +511,7 @@ impl Session {
     /// # Errors
     /// When there is no such variable or the device fails.
     pub fn variable(&mut self, name: &str) -> Result<Vec<f32>, SessionError> {
-        let held = self.held(name)?;
-        let (memory, mut values) = (held.memory, vec![0f32; held.variable.shape.elements()]);
-        self.executor
-            .read(memory, bytemuck::cast_slice_mut(&mut values))?;
-        Ok(values)
+        self.variables.read(&mut *self.executor, name)
     }
 
     /// Give a variable other values, row-major.
@@ -545,29 +519,6 @@ impl Session {
     /// # Errors
     /// When there is no such variable, the number of values is another, or the device fails.
     pub fn set_variable(&mut self, name: &str, values: &[f32]) -> Result<(), SessionError> {
-        let held = self.held(name)?;
-        let memory = held.memory;
-        if values.len() != held.variable.shape.elements() {
-            return Err(SessionError::Values {
-                name: name.to_owned(),
-                expected: format!(
-                    "{} f32 ({})",
-                    held.variable.shape.elements(),
-                    held.variable.shape
-                ),
-                found: format!("{} f32", values.len()),
-            });
-        }
-        Ok(self.executor.write(memory, bytemuck::cast_slice(values))?)
-    }
-
-    fn held(&self, name: &str) -> Result<&Held, SessionError> {
-        self.variables
-            .get(name)
-            .ok_or_else(|| SessionError::Unknown {
-                what: "variable",
-                name: name.to_owned(),
-                known: self.variables.keys().cloned().collect(),
-            })
+        self.variables.write(&mut *self.executor, name, values)
     }
 }

@@ -28,6 +28,8 @@ pub struct Emitter<'a> {
     pub buffer_of: FxHashMap<NodeId, BufferId>,
     /// The buffers a group writes a node to, where it has any.
     pub stores_of: FxHashMap<NodeId, Vec<BufferId>>,
+    /// For each buffer, whether its gaps are zeros already.
+    pub has_gaps: Vec<bool>,
 }
 
 /// A body under construction.
@@ -218,7 +220,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// What is not covered is filled first, then every piece is put in its place.
+    /// What is not covered is filled first, then every piece that is not there yet is put in its
+    /// place.
     fn assemble_kernels(&self, id: NodeId) -> Vec<Action> {
         let node = self.node(id);
         let Some(assembly) = node.op.attributes.as_assembly() else {
@@ -227,13 +230,16 @@ impl<'a> Emitter<'a> {
         let whole = Layout::contiguous(&node.ty.shape);
         let mut actions = Vec::new();
         for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
-            if !assembly.is_covered() {
+            let filled = self.has_gaps.get(buffer.index()).copied().unwrap_or(false);
+            if !assembly.is_covered() && !filled {
                 let fill = assembly.fill.value() as f32;
                 actions.push(fill_kernel(buffer, &node.ty, fill));
             }
-            for (input, steps) in node.inputs.iter().zip(&assembly.pieces) {
+            let pieces = node.inputs.iter().zip(&assembly.pieces);
+            for (piece, (input, steps)) in pieces.enumerate() {
                 let reference = &self.fusion.references.of[input.index()];
-                if steps.iter().all(|steps| steps.count > 0) {
+                let missing = !self.fusion.in_place.contains(&(id, piece));
+                if missing && steps.iter().all(|steps| steps.count > 0) {
                     let place = whole.sliced(steps);
                     actions.push(self.piece_kernel(reference, buffer, node.ty.dtype, &place));
                 }
@@ -280,10 +286,8 @@ impl<'a> Emitter<'a> {
             Lowering::Assemble => return self.store_pieces(building, id),
             _ => {}
         }
-        let operands: Vec<ValueId> = self
-            .fusion
-            .operands(id)
-            .into_iter()
+        let operands = self.read(id).into_iter();
+        let operands: Vec<ValueId> = operands
             .map(|reference| self.operand(building, reference, place))
             .collect();
         let value = self.pointwise(building, id, operands);
@@ -291,29 +295,61 @@ impl<'a> Emitter<'a> {
         self.store(building, id);
     }
 
+    /// The operands that an elementwise node is computed from: of a value after another, only
+    /// the value is, since kernels stand in order.
+    fn read(&self, id: NodeId) -> Vec<&'a Reference> {
+        let mut operands = self.fusion.operands(id);
+        if let Lowering::Pointwise(ScalarOp::First) = self.node(id).op.def.lowering {
+            operands.truncate(1);
+        }
+        operands
+    }
+
     /// Pieces that the kernel computes go straight to their places.
     fn store_pieces(&self, building: &mut Building, id: NodeId) {
         let node = self.node(id);
-        let whole = Layout::contiguous(&node.ty.shape);
-        let places = node.op.attributes.as_assembly().into_iter();
-        let places = places.flat_map(|assembly| &assembly.pieces);
-        for (input, steps) in node.inputs.iter().zip(places) {
+        let pieces = node.op.attributes.as_assembly().into_iter();
+        let pieces = pieces.flat_map(|assembly| &assembly.pieces);
+        for (input, steps) in node.inputs.iter().zip(pieces) {
             let base = self.fusion.references.of[input.index()].base;
-            let place = whole.sliced(steps);
-            let strides = building.domain.strides(&place, Place::Full);
-            let (strides, column_stride) = strides.expect("checked when it joined");
-            for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
-                let access = Access {
-                    buffer,
-                    dtype: node.ty.dtype,
-                    offset: place.offset,
-                    strides: strides.clone(),
-                    column_stride,
-                };
-                let value = building.values[&base];
-                building.body.stores.push(Store { value, access });
+            for (buffer, whole) in self.places(id) {
+                self.store_at(building, base, buffer, &whole.sliced(steps));
             }
         }
+    }
+
+    /// Where a value goes: to buffers of its own, and into the assemblies it is a piece of.
+    fn places(&self, id: NodeId) -> Vec<(BufferId, Layout)> {
+        let shape = &self.node(id).ty.shape;
+        let own = self.stores_of.get(&id).into_iter().flatten();
+        let mut places: Vec<(BufferId, Layout)> = own
+            .map(|&buffer| (buffer, Layout::contiguous(shape)))
+            .collect();
+        for &(assembly, piece) in self.fusion.pieces_of.get(&id).into_iter().flatten() {
+            let Some(all) = self.node(assembly).op.attributes.as_assembly() else {
+                continue;
+            };
+            for (buffer, whole) in self.places(assembly) {
+                let place = whole.sliced(&all.pieces[piece]).reshaped(shape);
+                places.extend(place.map(|place| (buffer, place)));
+            }
+        }
+        places
+    }
+
+    /// Store a full value where a layout says.
+    fn store_at(&self, building: &mut Building, id: NodeId, buffer: BufferId, place: &Layout) {
+        let strides = building.domain.strides(place, Place::Full);
+        let (strides, column_stride) = strides.expect("checked when it was placed");
+        let access = Access {
+            buffer,
+            dtype: self.node(id).ty.dtype,
+            offset: place.offset,
+            strides,
+            column_stride,
+        };
+        let value = building.values[&id];
+        building.body.stores.push(Store { value, access });
     }
 
     fn reduction(&self, building: &mut Building, id: NodeId, combine: Combine) {
@@ -354,6 +390,12 @@ impl<'a> Emitter<'a> {
 
     fn store(&self, building: &mut Building, id: NodeId) {
         let place = self.fusion.role_of[id.index()].place;
+        if place == Place::Full {
+            for (buffer, whole) in self.places(id) {
+                self.store_at(building, id, buffer, &whole);
+            }
+            return;
+        }
         for &buffer in self.stores_of.get(&id).map_or(&[][..], Vec::as_slice) {
             let access = self.dense(&building.domain, place, buffer, self.node(id).ty.dtype);
             building.body.stores.push(Store {
@@ -430,7 +472,7 @@ impl<'a> Emitter<'a> {
         }
         let own = building.domain.place_of_base(&reference.layout, place);
         let place = own.expect("checked when it was left to its readers");
-        let operands = self.fusion.operands(id).into_iter();
+        let operands = self.read(id).into_iter();
         let operands: Vec<ValueId> = operands
             .map(|reference| self.operand(building, reference, place))
             .collect();
@@ -442,7 +484,9 @@ impl<'a> Emitter<'a> {
     /// One elementwise node.
     fn pointwise(&self, building: &mut Building, id: NodeId, operands: Vec<ValueId>) -> ValueId {
         match self.node(id).op.def.lowering {
-            Lowering::Pointwise(ScalarOp::Identity) | Lowering::View(_) => operands[0],
+            Lowering::Pointwise(ScalarOp::Identity | ScalarOp::First) | Lowering::View(_) => {
+                operands[0]
+            }
             Lowering::Pointwise(op) => building.push(Instruction::Scalar(op, operands)),
             _ => unreachable!("only elementwise work is part of a program"),
         }

@@ -7,7 +7,8 @@
 //! program.
 //!
 //! Inside a kernel every value is a float: `u32` buffers convert on load (and back on
-//! store), truth values are 0 and 1.
+//! store), truth values are 0 and 1. Where integers are only copied, load and store say they
+//! were floats, so that all bits arrive.
 
 use super::attention::AttentionKernel;
 use crate::ir::{Combine, DType, ScalarOp};
@@ -40,7 +41,7 @@ impl ValueId {
 pub struct Access {
     /// Where.
     pub buffer: BufferId,
-    /// The buffer's element type.
+    /// The buffer's element type, or floats where integers are copied as they are.
     pub dtype: DType,
     /// The element at row 0, column 0.
     pub offset: usize,

@@ -8,7 +8,8 @@ use super::kernel::{
 };
 use super::reference::References;
 use crate::egraph::CostModel;
-use crate::ir::{DType, Graph, Node, NodeId};
+use crate::ir::{Assembly, DType, Graph, Lowering, Node, NodeId};
+use crate::ops::apart;
 
 /// What a buffer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,10 @@ pub struct ScheduledBuffer {
     pub elements: usize,
     /// Their type.
     pub dtype: DType,
+    /// A temporary that is zero from the start wherever no kernel writes, as pieces leave it.
+    /// Those of one number have the same gaps, so that they may share memory, but not with
+    /// others.
+    pub gaps: Option<usize>,
 }
 
 /// Kernels in an order that respects what they read and write.
@@ -45,6 +50,14 @@ pub struct Schedule {
 
 /// Schedule a graph of primitives for a device with these rates.
 pub fn schedule(graph: &Graph, model: &CostModel) -> Schedule {
+    match apart(graph) {
+        Some(graph) => schedule_pieces(&graph, model),
+        None => schedule_pieces(graph, model),
+    }
+}
+
+/// Schedule a graph in which work on pieces is done on them.
+fn schedule_pieces(graph: &Graph, model: &CostModel) -> Schedule {
     let nodes = graph.nodes();
     let live = live_nodes(graph);
     let roots = roots(graph);
@@ -79,6 +92,8 @@ struct Scheduler<'a> {
     buffers: Vec<ScheduledBuffer>,
     buffer_of: FxHashMap<NodeId, BufferId>,
     stores_of: FxHashMap<NodeId, Vec<BufferId>>,
+    /// The gaps that temporaries keep.
+    gaps: Vec<Assembly>,
     /// Copies of leaves, before anything changes them: what, and where to.
     first: Vec<(NodeId, BufferId)>,
     /// Updates that have to wait for the end: from, to, and the shape's node.
@@ -99,6 +114,7 @@ impl<'a> Scheduler<'a> {
             buffers: Vec::new(),
             buffer_of: FxHashMap::default(),
             stores_of: FxHashMap::default(),
+            gaps: Vec::new(),
             first: Vec::new(),
             last: Vec::new(),
         };
@@ -130,6 +146,7 @@ impl<'a> Scheduler<'a> {
             storage,
             elements: ty.shape.elements(),
             dtype: ty.dtype,
+            gaps: None,
         });
         BufferId(self.buffers.len() as u32 - 1)
     }
@@ -216,6 +233,7 @@ impl<'a> Scheduler<'a> {
             fusion: &self.fusion,
             buffer_of: FxHashMap::default(),
             stores_of: FxHashMap::default(),
+            has_gaps: Vec::new(),
         };
         for index in 0..self.nodes.len() {
             probe
@@ -243,9 +261,10 @@ impl<'a> Scheduler<'a> {
         for group in 0..self.fusion.groups.len() {
             let mut open = self.fusion.groups[group].members.clone();
             while let Some(id) = open.pop() {
-                for reference in self.fusion.operands(id) {
+                for (place, reference) in self.fusion.operands(id).into_iter().enumerate() {
                     let base = reference.base;
-                    let elsewhere = self.fusion.group_of[base.index()] != Some(group);
+                    let elsewhere = self.fusion.group_of[base.index()] != Some(group)
+                        && !self.fusion.in_place.contains(&(id, place));
                     let kind = self.fusion.groups[group].kind;
                     let in_memory = matches!(kind, Kind::Indexed | Kind::Attention);
                     if elsewhere && self.fusion.again[base.index()] {
@@ -263,6 +282,7 @@ impl<'a> Scheduler<'a> {
         wanted.dedup();
         for id in wanted {
             let buffer = self.buffer(Storage::Temporary, id);
+            self.buffers[buffer.index()].gaps = self.gaps_of(id);
             if self.fusion.group_of[id.index()].is_some() {
                 self.store(id, buffer);
             } else {
@@ -270,6 +290,25 @@ impl<'a> Scheduler<'a> {
                 self.first.push((id, buffer));
             }
         }
+    }
+
+    /// Which gaps a value has that may keep their zeros from run to run.
+    fn gaps_of(&mut self, id: NodeId) -> Option<usize> {
+        let node = &self.nodes[id.index()];
+        let assembly = match node.op.def.lowering {
+            Lowering::Assemble => node.op.attributes.as_assembly()?,
+            _ => return None,
+        };
+        if assembly.is_covered() || !assembly.fills_with_zeros() {
+            return None;
+        }
+        let mut assembly = assembly.clone();
+        assembly.pieces.sort_unstable();
+        let known = self.gaps.iter().position(|known| *known == assembly);
+        Some(known.unwrap_or_else(|| {
+            self.gaps.push(assembly);
+            self.gaps.len() - 1
+        }))
     }
 
     fn finish(self) -> Schedule {
@@ -281,6 +320,7 @@ impl<'a> Scheduler<'a> {
             buffers,
             buffer_of,
             stores_of,
+            gaps: _,
             first,
             last,
         } = self;
@@ -291,6 +331,7 @@ impl<'a> Scheduler<'a> {
             fusion: &fusion,
             buffer_of,
             stores_of,
+            has_gaps: buffers.iter().map(|buffer| buffer.gaps.is_some()).collect(),
         };
         let mut kernels = Vec::new();
         for (id, to) in first {
@@ -353,7 +394,8 @@ impl<'a> Scheduler<'a> {
 fn whole_copy(node: &Node, from: BufferId, to: BufferId) -> Kernel {
     let dense = |buffer| Access {
         buffer,
-        dtype: node.ty.dtype,
+        // Bits, whatever they mean.
+        dtype: DType::F32,
         offset: 0,
         strides: Vec::new(),
         column_stride: 1,

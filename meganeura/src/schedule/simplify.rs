@@ -1,10 +1,11 @@
 //! Kernels with as few axes as they can have.
 
 use super::kernel::{Access, Accumulate, Body, Instruction, Level, LoopKernel, Program, ValueId};
-use crate::ir::Combine;
+use crate::ir::{Combine, DType};
 
 /// The same kernel with as few axes as its accesses allow: longer rows mean less overhead.
 pub(super) fn simplify(mut kernel: LoopKernel) -> LoopKernel {
+    copy_words(&mut kernel.body);
     drop_unit_axes(&mut kernel);
     let mut axis = 0;
     while axis + 1 < kernel.outer.len() {
@@ -18,6 +19,56 @@ pub(super) fn simplify(mut kernel: LoopKernel) -> LoopKernel {
         flatten(&mut kernel);
     }
     kernel
+}
+
+/// Integers that are only copied keep all of their bits: they are loaded and stored as if they
+/// were floats, which nothing is done with.
+fn copy_words(body: &mut Body) {
+    let computed = used_in_steps(body);
+    let instructions = &mut body.program.instructions;
+    for store in body
+        .stores
+        .iter_mut()
+        .filter(|store| store.access.dtype == DType::U32)
+    {
+        let index = store.value.index();
+        let words = match &instructions[index] {
+            Instruction::Load(access) => Instruction::Load(Access {
+                dtype: DType::F32,
+                ..access.clone()
+            }),
+            _ => continue,
+        };
+        store.access.dtype = DType::F32;
+        if computed[index] {
+            store.value = ValueId(instructions.len() as u32);
+            instructions.push(words);
+        } else {
+            instructions[index] = words;
+        }
+    }
+}
+
+/// For each value, whether anything but a store of integers uses it.
+fn used_in_steps(body: &Body) -> Vec<bool> {
+    let mut used = vec![false; body.program.instructions.len()];
+    for instruction in &body.program.instructions {
+        match instruction {
+            Instruction::Scalar(_, operands) => operands
+                .iter()
+                .for_each(|operand| used[operand.index()] = true),
+            Instruction::Reduce(_, operand) => used[operand.index()] = true,
+            _ => {}
+        }
+    }
+    let stores = body.stores.iter();
+    let stored = stores.filter(|store| store.access.dtype != DType::U32);
+    let stored = stored.map(|store| store.value);
+    let summed = body.accumulates.iter().map(|sum| sum.value);
+    stored
+        .chain(summed)
+        .for_each(|value| used[value.index()] = true);
+    used
 }
 
 fn accesses(kernel: &mut LoopKernel) -> Vec<&mut Access> {

@@ -23,14 +23,15 @@ const STAGES: usize = 12;
 /// A plan within a budget, of a training step whose first `forward` nodes were there before it
 /// was differentiated.
 pub(super) fn within(
-    session: &Session,
+    session: &mut Session,
     graph: &Graph,
     forward: usize,
     budget: u64,
 ) -> Result<Draft, TrainError> {
-    let marked = sequence(&candidates(graph, forward, &session.cost_model()));
+    let model = session.cost_model();
+    let marked = sequence(&candidates(graph, forward, &model));
     let stages = stages(&marked);
-    let draft = |stage: usize| {
+    let mut draft = |stage: usize| {
         let layer = |scope: u32| layer_of(graph, scope, &marked[..stages[stage]]);
         match recompute_layers(graph, forward, layer) {
             Some(again) => session.draft(&again),

@@ -223,7 +223,7 @@ impl<M: Model> Trainer<M> {
         let step = match self.memory_budget {
             None => self.session.compile(&recompute(graph, forward))?,
             Some(budget) => {
-                let draft = budget::within(&self.session, &graph, forward, budget)?;
+                let draft = budget::within(&mut self.session, &graph, forward, budget)?;
                 self.session.load(draft)?
             }
         };

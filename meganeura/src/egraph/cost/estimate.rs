@@ -77,7 +77,7 @@ impl CostModel {
 
     fn work(&self, nodes: &[Node], node: &Node, extents: &Extents, all: &[Extents]) -> Work {
         let of = |id: &NodeId| nodes[id.index()].ty.shape.elements() as f64;
-        let elements = node.ty.shape.elements() as f64;
+        let mut elements = node.ty.shape.elements() as f64;
         let reduced = node.inputs.first().map_or(0.0, of);
         let (role, time) = match node.op.def.lowering {
             Lowering::Leaf => (Role::Leaf, 0.0),
@@ -100,8 +100,9 @@ impl CostModel {
                 match layout(&node.op.attributes, &plain, &node.ty.shape) {
                     Some(seen) => match crate::egraph::encode::sources(&seen, from) {
                         Some(sources) => (turn(&sources), 0.0),
-                        None if seen.is_contiguous() && elements == reduced => (Role::View, 0.0),
-                        None => (Role::Turn, 0.0),
+                        // A part of what is computed is read from memory.
+                        None if node.ty.shape.elements() < from.elements() => (Role::Turn, 0.0),
+                        None => (Role::View, 0.0),
                     },
                     None => (Role::Memory, self.memory(elements, elements)),
                 }
@@ -114,7 +115,17 @@ impl CostModel {
                     self.contraction(left, right, elements, k),
                 )
             }
-            Lowering::Assemble => (Role::Memory, self.memory(elements, elements)),
+            Lowering::Assemble => match copied_pieces(nodes, node) {
+                Some(0.0) => {
+                    // Its pieces are written, it is not.
+                    elements = 0.0;
+                    (Role::Memory, 0.0)
+                }
+                copied => {
+                    let copied = copied.unwrap_or(elements);
+                    (Role::Memory, self.memory(copied, copied))
+                }
+            },
             Lowering::Gather
             | Lowering::ScatterAdd
             | Lowering::Attention(_)
@@ -128,6 +139,32 @@ impl CostModel {
             since: None,
         }
     }
+}
+
+/// The elements of the pieces of an assembly that must be copied, since the kernels that compute
+/// them cannot put them where they belong; all are when something else must be filled.
+fn copied_pieces(nodes: &[Node], node: &Node) -> Option<f64> {
+    let assembly = node.op.attributes.as_assembly();
+    if !assembly.is_some_and(|assembly| assembly.is_covered()) {
+        return None;
+    }
+    let copied = node.inputs.iter().filter(|input| {
+        let mut base = &nodes[input.index()];
+        while let (Lowering::View(layout), [of]) = (base.op.def.lowering, &base.inputs[..]) {
+            let plain = Layout::contiguous(&nodes[of.index()].ty.shape);
+            let seen = layout(&base.op.attributes, &plain, &base.ty.shape);
+            if !seen.is_some_and(|seen| seen.is_contiguous()) {
+                return true;
+            }
+            base = &nodes[of.index()];
+        }
+        !matches!(
+            base.op.def.lowering,
+            Lowering::Pointwise(_) | Lowering::Contract | Lowering::Assemble
+        )
+    });
+    let elements = |id: &NodeId| nodes[id.index()].ty.shape.elements() as f64;
+    Some(copied.map(elements).sum())
 }
 
 /// What every node really varies over: not along an axis it was repeated along.

@@ -92,9 +92,13 @@ pub(in crate::egraph) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Wo
                 work.elements = applied.result.shape.elements() as f64;
                 match applied.op.def.lowering {
                     Lowering::Index | Lowering::Constant => work.role = Role::Number,
-                    Lowering::View(_) if applied.reshape => work.role = Role::View,
-                    // A part of it, or some elements several times.
-                    Lowering::View(_) if strides_suffice(applied) => work.role = Role::Turn,
+                    Lowering::View(_) if applied.reshape || strides_suffice(applied) => {
+                        let from = &applied.operands[0].shape;
+                        work.role = match applied.result.shape.elements() < from.elements() {
+                            true => Role::Turn,
+                            false => Role::View,
+                        };
+                    }
                     _ => {
                         let read: f64 = children.iter().map(|id| extents(id).elements()).sum();
                         work.role = Role::Memory;

@@ -2,11 +2,10 @@
 
 use egg::Id;
 
-use crate::egraph::encode::apply;
 use crate::egraph::facts::Terms;
-use crate::egraph::language::{Applied, Term};
+use crate::egraph::language::Term;
 use crate::egraph::normal::{constant_along, number, reduce, strip, sum};
-use crate::ir::{Attributes, Combine, DType, Lowering, Op, OpDef, ScalarOp, TensorType};
+use crate::ir::{Combine, DType, Lowering, ScalarOp};
 
 /// An op on numbers is a number.
 pub(super) fn fold_numbers(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
@@ -97,51 +96,6 @@ pub(super) fn choose(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
         result.push(sum(eg, &[(scale, inner)]));
     }
     result
-}
-
-/// `x ≤ 0 ? 0 : x` is the larger of x and 0, and where that is ≤ 0, so is x: then only the
-/// result needs to be kept for the gradient.
-pub(super) fn rectify(eg: &mut Terms, _: Id, term: &Term) -> Vec<Id> {
-    let Some((_, [condition, yes, no])) = selection(eg, term) else {
-        return Vec::new();
-    };
-    let compared = eg[condition].nodes.iter().find_map(|node| match node {
-        Term::Apply(op, x)
-            if eg.analysis.scalar(*op) == Some(ScalarOp::LessEqual)
-                && eg.find(x[0]) == no
-                && eg.find(x[1]) == yes =>
-        {
-            Some(*op)
-        }
-        _ => None,
-    });
-    let (Some(compare), Some(def)) = (compared, elementwise(ScalarOp::Maximum)) else {
-        return Vec::new();
-    };
-    if !is_zero(eg, yes) {
-        return Vec::new();
-    }
-    let applied = Applied {
-        op: Op {
-            def,
-            attributes: Attributes::None,
-        },
-        elementwise: true,
-        reshape: false,
-        operands: Vec::new(),
-        result: TensorType::f32([]),
-    };
-    let larger = apply(eg, applied, &[no, yes]);
-    let again = eg.add(Term::Apply(compare, [larger, yes].into()));
-    eg.union(condition, again);
-    vec![larger]
-}
-
-/// The op of the table that is one scalar instruction.
-fn elementwise(wanted: ScalarOp) -> Option<&'static OpDef> {
-    crate::ops::all()
-        .into_iter()
-        .find(|def| matches!(def.lowering, Lowering::Pointwise(scalar) if scalar == wanted))
 }
 
 /// The axis along which a condition holds exactly once: an index equal to an integer that is

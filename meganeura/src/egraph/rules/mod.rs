@@ -48,7 +48,6 @@ pub(super) const SIMPLIFY: &[Rule] = &[
     rule("distribute", Kind::Product, reductions::distribute),
     rule("fold numbers", Kind::Apply, choice::fold_numbers),
     rule("choose", Kind::Apply, choice::choose),
-    rule("rectify", Kind::Apply, choice::rectify),
     rule("pick one", Kind::Reduce, choice::pick_one),
     rule("log of exp", Kind::Apply, products::log_of_exp),
     rule("compose views", Kind::Rename, movement::compose_renames),

@@ -335,12 +335,6 @@ const CHOICES: &[Instance] = &[
             }
         }
     }),
-    ("rectify", |m| {
-        let (x, zero) = (m.full(), number(&mut m.eg, 0.0));
-        let number_type = vec![TensorType::f32([]); 2];
-        let condition = m.op(&number_type, &[x, zero], |_, x| x[0].less_equal(x[1]));
-        m.select(condition, zero, x)
-    }),
 ];
 
 const VIEWS: &[Instance] = &[

@@ -280,4 +280,41 @@ impl Graph {
         }
         (result, images)
     }
+
+    /// A successor with other variables in place of those whose leaves are `gone`: the graph, the
+    /// leaves that stay with their images, and the leaves of the new variables.
+    pub(crate) fn successor_with(
+        &self,
+        gone: &[NodeId],
+        variables: &[Variable],
+    ) -> (Graph, Vec<(NodeId, NodeId)>, Vec<NodeId>) {
+        let (result, mut images) = self.successor();
+        let leaf = gone.first().map(|id| self.nodes()[id.index()].op.def);
+        let mut new = Vec::new();
+        if let Some(leaf) = leaf {
+            let (dropped, kept) = images.into_iter().partition(|(old, _)| gone.contains(old));
+            images = kept;
+            let dropped: Vec<(NodeId, NodeId)> = dropped;
+            let mut inner = result.inner.borrow_mut();
+            inner
+                .variables
+                .retain(|(_, id)| dropped.iter().all(|(_, image)| image != id));
+            drop(inner);
+            for variable in variables {
+                let (name, shape) = (variable.name.clone(), variable.shape.clone());
+                let op = Op {
+                    def: leaf,
+                    attributes: Attributes::Named(name, shape.clone(), DType::F32),
+                };
+                let id = result.push(op, Vec::new(), TensorType::f32(shape)).id;
+                result
+                    .inner
+                    .borrow_mut()
+                    .variables
+                    .push((variable.clone(), id));
+                new.push(id);
+            }
+        }
+        (result, images, new)
+    }
 }

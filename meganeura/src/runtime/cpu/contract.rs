@@ -1,14 +1,19 @@
 //! Contractions: operands made ready, the product, and what is done with it.
 
-use super::gemm::{self, Addresses, Compound, GemmError, Matrix, Output, Problem, Target, Tile};
+use super::depth;
+use super::gemm::{
+    self, Addresses, Compound, Epilogue, GemmError, Matrix, Output, Problem, Soon, Target, Tile,
+};
 use super::loops::{self, LoopProgram};
 use super::memory::Region;
 use super::pool::Pool;
 use super::vector::InstructionSet;
-use crate::ir::DType;
+use crate::ir::{DType, ScalarOp};
 use crate::schedule::kernel::{
-    Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Store, ValueId,
+    Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Program, Store,
+    ValueId,
 };
+use std::ops::Range;
 
 /// Rows of a product shorter than this are better worked on several at a time.
 const TILE_COLUMNS: usize = 48;
@@ -153,13 +158,23 @@ struct Builder<'a> {
 }
 
 impl ContractProgram {
-    /// The kernel has been checked against the buffers.
+    /// The kernel has been checked against the buffers, of which some are rewritten in every run.
     pub(super) fn new(
         kernel: &ContractKernel,
         buffers: &[Region],
         set: InstructionSet,
         workers: usize,
+        rewritten: &dyn Fn(BufferId) -> bool,
     ) -> Result<Self, String> {
+        let parts = depth::parts(kernel, rewritten);
+        let cut;
+        let (whole, kernel) = match parts {
+            1 => (kernel, kernel),
+            parts => {
+                cut = depth::cut(kernel, parts);
+                (kernel, &cut)
+            }
+        };
         let mut builder = Builder {
             buffers: buffers.to_vec(),
             set,
@@ -172,6 +187,10 @@ impl ContractProgram {
         let right = builder.operand(&kernel.right, &kernel.k, &kernel.n)?;
         let operands = [left.region(), right.region()];
         let after = match plain_store(&kernel.epilogue) {
+            _ if parts > 1 => {
+                let (place, after) = builder.epilogue(whole, parts)?;
+                After::Whole(place, after)
+            }
             Some(access) => {
                 let place = Place::new(access, buffers);
                 if operands
@@ -185,7 +204,7 @@ impl ContractProgram {
             None => match builder.tile_epilogue(&operands) {
                 Some(after) => After::Tiles(after),
                 None => {
-                    let (place, after) = builder.epilogue()?;
+                    let (place, after) = builder.epilogue(whole, 1)?;
                     After::Whole(place, after)
                 }
             },
@@ -258,16 +277,7 @@ impl ContractProgram {
                 gemm::gemm(pool, &problem, Output::Store(target))
             }
             After::Tiles(program) => {
-                let work = |tile: Tile<'_>| {
-                    let first = tile.batch * rows;
-                    let rows = first + tile.rows.start..first + tile.rows.end;
-                    let product = tile.data.as_mut_ptr();
-                    // SAFETY: tiles have elements of their own, which are complete; the
-                    // results overlap no operand.
-                    unsafe {
-                        program.run_tile(tile.worker, rows, tile.columns, product, tile.stride);
-                    }
-                };
+                let work = OnTiles { program, rows };
                 let problem = match program.adds_up() {
                     true => problem.in_blocks_of_rows(loops::BLOCK_ROWS),
                     false => problem,
@@ -275,6 +285,39 @@ impl ContractProgram {
                 gemm::gemm(pool, &problem, Output::Tiles(&work))
             }
         }
+    }
+}
+
+/// An epilogue while its product is computed.
+struct OnTiles<'a> {
+    program: &'a LoopProgram,
+    /// Rows of each product.
+    rows: usize,
+}
+
+impl OnTiles<'_> {
+    /// Rows of a product, counted over all products.
+    fn rows(&self, batch: usize, rows: &Range<usize>) -> Range<usize> {
+        let first = batch * self.rows;
+        first + rows.start..first + rows.end
+    }
+}
+
+impl Epilogue for OnTiles<'_> {
+    fn tile(&self, tile: Tile<'_>) {
+        let rows = self.rows(tile.batch, &tile.rows);
+        let product = tile.data.as_mut_ptr();
+        // SAFETY: tiles have elements of their own, which are complete; the results overlap
+        // no operand. Only `ContractProgram::run` makes a value, and passes its caller's
+        // promise on.
+        unsafe {
+            self.program
+                .run_tile(tile.worker, rows, tile.columns, product, tile.stride);
+        }
+    }
+
+    fn soon(&self, batch: usize, rows: Range<usize>, column: usize, list: &mut Vec<Soon>) {
+        self.program.soon(self.rows(batch, &rows), column, list);
     }
 }
 
@@ -390,25 +433,72 @@ impl Builder<'_> {
         after.columns_apart().then_some(after)
     }
 
-    /// The product in memory, and a loop kernel that takes it from there.
-    fn epilogue(&mut self) -> Result<(Place, LoopProgram), String> {
-        let kernel = self.kernel;
+    /// The product in memory, and a loop kernel that takes it from there, adding up its parts.
+    fn epilogue(
+        &mut self,
+        kernel: &ContractKernel,
+        parts: usize,
+    ) -> Result<(Place, LoopProgram), String> {
         let (outer, columns) = kernel.result_domain();
-        let access = self.reserve(&[&outer[..], &[columns]].concat())?;
-        let mut body = kernel.epilogue.clone();
-        for instruction in &mut body.program.instructions {
-            if *instruction == Instruction::Accumulator {
-                *instruction = Instruction::Load(access.clone());
-            }
-        }
+        let size = outer.iter().product::<usize>() * columns;
+        let cut: &[usize] = if parts > 1 { &[parts] } else { &[] };
+        let all = self.reserve(&[cut, &outer, &[columns]].concat())?;
+        let part = |index: usize| Access {
+            offset: index * size,
+            strides: all.strides[cut.len()..].to_vec(),
+            ..all.clone()
+        };
+        let body = with_product(&kernel.epilogue, (0..parts).map(part));
         let after = LoopKernel {
             outer,
             columns,
             body,
         };
         let after = loops::compile(&after, &self.buffers, self.set, self.workers);
-        Ok((Place::new(&access, &self.buffers), after))
+        Ok((Place::new(&all, &self.buffers), after))
     }
+}
+
+/// An epilogue whose accumulator is the sum of some elements in memory.
+fn with_product(epilogue: &Body, parts: impl Iterator<Item = Access>) -> Body {
+    let mut program = Program::default();
+    let mut sum: Option<ValueId> = None;
+    for part in parts {
+        let part = program.push(Instruction::Load(part));
+        sum = Some(match sum {
+            None => part,
+            Some(sum) => program.push(Instruction::Scalar(ScalarOp::Add, vec![sum, part])),
+        });
+    }
+    let product = sum.unwrap_or(ValueId(0));
+    let mut values: Vec<ValueId> = Vec::with_capacity(epilogue.program.instructions.len());
+    for instruction in &epilogue.program.instructions {
+        let of = |value: &ValueId| values[value.index()];
+        let value = match instruction {
+            Instruction::Accumulator => product,
+            Instruction::Scalar(op, operands) => {
+                let operands = operands.iter().map(of).collect();
+                program.push(Instruction::Scalar(*op, operands))
+            }
+            Instruction::Reduce(combine, operand) => {
+                let operand = of(operand);
+                program.push(Instruction::Reduce(*combine, operand))
+            }
+            other => program.push(other.clone()),
+        };
+        values.push(value);
+    }
+    let mut body = Body {
+        program,
+        ..epilogue.clone()
+    };
+    for store in &mut body.stores {
+        store.value = values[store.value.index()];
+    }
+    for sum in &mut body.accumulates {
+        sum.value = values[sum.value.index()];
+    }
+    body
 }
 
 /// Row-major strides; axes of size 1 need none, and batch axes must not overlap the rest.

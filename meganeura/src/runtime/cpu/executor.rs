@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::pool::Pool;
 use super::vector::InstructionSet;
 use crate::plan::{Plan, Role};
 use crate::runtime::{Binding, Executor, MemoryId, ProgramId, RunError};
-use crate::schedule::kernel::{Action, Kernel};
+use crate::schedule::kernel::{Action, BufferId, Kernel};
 
 /// Runs plans on this machine's cores.
 ///
@@ -112,7 +113,12 @@ impl CpuExecutor {
         plan.buffers.iter().enumerate().map(region).collect()
     }
 
-    fn compile(&self, kernel: &Kernel, regions: &[Region]) -> Result<Ready, RunError> {
+    fn compile(
+        &self,
+        kernel: &Kernel,
+        regions: &[Region],
+        rewritten: &dyn Fn(BufferId) -> bool,
+    ) -> Result<Ready, RunError> {
         let wrong = |message| RunError::Kernel {
             kernel: kernel.name.clone(),
             message,
@@ -124,7 +130,7 @@ impl CpuExecutor {
                 Ready::Loop(Box::new(loops::compile(kernel, regions, self.set, workers)))
             }
             Action::Contract(kernel) => {
-                let program = ContractProgram::new(kernel, regions, self.set, workers);
+                let program = ContractProgram::new(kernel, regions, self.set, workers, rewritten);
                 Ready::Contract(Box::new(program.map_err(wrong)?))
             }
             Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions)),
@@ -243,8 +249,10 @@ impl Executor for CpuExecutor {
         let regions = self.regions(plan, bindings, arena.region())?;
         let mut kernels = Vec::with_capacity(plan.kernels.len());
         let mut needs = Needs::default();
+        let writes: HashSet<BufferId> = plan.kernels.iter().flat_map(Kernel::writes).collect();
+        let rewritten = |buffer: BufferId| writes.contains(&buffer);
         for kernel in &plan.kernels {
-            let ready = self.compile(kernel, &regions)?;
+            let ready = self.compile(kernel, &regions, &rewritten)?;
             let (scratch, shared) = ready.needs();
             needs.scratch = needs.scratch.max(scratch);
             needs.shared = needs.shared.max(shared);

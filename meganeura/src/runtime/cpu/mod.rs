@@ -3,6 +3,7 @@
 mod attention;
 mod bounds;
 mod contract;
+mod depth;
 mod executor;
 pub mod gemm;
 mod index;

@@ -10,6 +10,8 @@ mod pieces;
 mod place;
 mod wait;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
@@ -108,6 +110,11 @@ pub struct Fusion<'a> {
     waits: Vec<bool>,
     /// Elementwise nodes that each other kernel that reads them computes itself.
     pub again: Vec<bool>,
+    /// Values that the kernel that computes them stores as pieces of assemblies: the assembly
+    /// and which piece.
+    pub pieces_of: FxHashMap<NodeId, Vec<(NodeId, usize)>>,
+    /// The pieces of assemblies that come about so.
+    pub in_place: FxHashSet<(NodeId, usize)>,
 }
 
 impl<'a> Fusion<'a> {
@@ -130,6 +137,8 @@ impl<'a> Fusion<'a> {
             prologue: vec![false; nodes.len()],
             waits: vec![false; nodes.len()],
             again: vec![false; nodes.len()],
+            pieces_of: FxHashMap::default(),
+            in_place: FxHashSet::default(),
         };
         let readers = fusion.readers(live);
         for index in (0..nodes.len()).filter(|&index| live[index]) {
@@ -143,8 +152,9 @@ impl<'a> Fusion<'a> {
             }
         }
         fusion.merge();
-        fusion.put_pieces_in_place();
+        fusion.put_pieces_in_place(stored);
         fusion.keep(&readers, stored, model);
+        fusion.store_in_pieces(stored);
         fusion
     }
 

@@ -10,7 +10,7 @@ use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Rows, Scratch};
-use super::problem::{Operand, Problem, Tile, batch_offset};
+use super::problem::{Epilogue, Operand, Problem, Soon, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
@@ -27,9 +27,9 @@ const ENOUGH_DEPTH: usize = 256;
 pub(super) enum Destination<'a> {
     /// To memory whose columns are contiguous.
     Memory(Memory<'a>),
-    Tiles(&'a (dyn Fn(Tile<'_>) + Sync)),
+    Tiles(&'a dyn Epilogue),
     /// Tiles of the product's transpose.
-    Turned(&'a (dyn Fn(Tile<'_>) + Sync)),
+    Turned(&'a dyn Epilogue),
 }
 
 /// Memory for a result. Its pointer is valid for the problem's size and its elements do not
@@ -119,6 +119,7 @@ pub(super) fn run(
             Destination::Tiles(_) => split::depth_blocks(k) > 1,
             Destination::Turned(_) => true,
         },
+        turned: matches!(destination, Destination::Turned(_)),
     };
     let grid = split::grid(kernels, pool.threads(), &costs);
     let job = Job {
@@ -182,11 +183,8 @@ impl Job<'_> {
         // Taken, not borrowed: an epilogue may itself compute a product.
         let mut scratch = SCRATCH.take();
         let [m, n, k] = self.problem.size;
-        let Grid { rows, columns } = self.grid;
-        let batch = unit / (rows * columns);
-        // Column after column: a weight's columns then belong to one thread both where it is
-        // read and where it is updated.
-        let (row, column) = (unit % rows, unit / rows % columns);
+        let [batch, row, column] = self.grid.place(unit);
+        let Grid { rows, columns, .. } = self.grid;
         let rows = split::part(m, self.problem.row_unit, rows, row);
         let columns = split::part(n, self.kernels.lanes, columns, column);
         let column_blocks = columns.len().div_ceil(self.column_block);
@@ -259,8 +257,32 @@ impl Job<'_> {
         }
     }
 
+    /// Lists where the rows of a strip's results and of what its epilogue reads begin.
+    fn list_soon(
+        &self,
+        block: &Block,
+        rows: &Range<usize>,
+        (c, c_stride): (*mut f32, usize),
+        list: &mut Vec<Soon>,
+    ) {
+        list.clear();
+        match self.destination {
+            Destination::Memory(_) => {
+                list.extend((0..rows.len()).map(|row| Soon {
+                    from: c.wrapping_add(row * c_stride),
+                    written: true,
+                }));
+            }
+            Destination::Tiles(function) if block.last_depth => {
+                function.soon(block.batch, rows.clone(), block.columns.start, list);
+            }
+            _ => {}
+        }
+        list.truncate(block.depth.len());
+    }
+
     /// Hands on the transpose of a block's sums.
-    fn turn(&self, block: &Block, function: &(dyn Fn(Tile<'_>) + Sync), scratch: &mut Scratch) {
+    fn turn(&self, block: &Block, function: &dyn Epilogue, scratch: &mut Scratch) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
         let stride = prepare::padded(block.rows.len());
         let lines = Lines {
@@ -274,7 +296,7 @@ impl Job<'_> {
         // SAFETY: `kernels` are the CPU's; the sums have these rows and columns, and a padded
         // row of the buffer holds a column of them.
         unsafe { (self.kernels.transpose)(&lines, data.as_mut_ptr(), stride) };
-        function(Tile {
+        function.tile(Tile {
             batch: block.batch,
             rows: block.columns.clone(),
             columns: block.rows.clone(),
@@ -311,7 +333,9 @@ impl Job<'_> {
                 )
             }
         };
-        for panel in &scratch.panels {
+        let Scratch { panels, soon, .. } = scratch;
+        self.list_soon(block, &rows, (c, c_stride), soon);
+        for panel in panels.iter() {
             let Some(kernel) = self.kernels.get(a.along, rows.len(), panel.registers) else {
                 unreachable!("there are kernels for all rows up to the tallest");
             };
@@ -325,6 +349,8 @@ impl Job<'_> {
                 c_stride,
                 columns: panel.columns,
                 accumulate,
+                soon,
+                soon_offset: panel.first,
             };
             // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
             // and depth; the tile of C lies in the destination's memory, where it belongs to
@@ -334,7 +360,7 @@ impl Job<'_> {
         if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
             // SAFETY: the sums of these rows, which nobody else refers to.
             let data = unsafe { std::slice::from_raw_parts_mut(c, rows.len() * c_stride) };
-            function(Tile {
+            function.tile(Tile {
                 batch: block.batch,
                 rows,
                 columns: block.columns.clone(),

@@ -140,7 +140,7 @@ impl Job<'_> {
         if let Destination::Tiles(function) = self.destination {
             // SAFETY: the strip in the thread's own buffer, which nobody else refers to.
             let data = unsafe { std::slice::from_raw_parts_mut(c, height * width) };
-            function(Tile {
+            function.tile(Tile {
                 batch: strip.batch,
                 rows: strip.rows,
                 columns: strip.columns,

@@ -6,12 +6,13 @@
 
 use super::compound::Runs;
 use super::pack::{self, Copier, Lines, Packer, Transposer};
+use super::problem::Soon;
 use super::vector::{Portable, Vector};
 
 /// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for a tile
 /// whose size is the kernel's, except that only `columns` columns are stored.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub(super) struct Call<'a> {
     pub depth: usize,
     pub a: *const f32,
     /// From one row of A to the next when its depth is contiguous; else, when its rows
@@ -27,6 +28,11 @@ pub(super) struct Call {
     pub columns: usize,
     /// Add to what is in C instead of overwriting it.
     pub accumulate: bool,
+    /// Memory to fetch meanwhile, as much as the tile is wide from each address; at most as
+    /// many addresses as there is depth.
+    pub soon: &'a [Soon],
+    /// Elements from these addresses to the tile's first column.
+    pub soon_offset: usize,
 }
 
 /// # Safety
@@ -34,7 +40,7 @@ pub(super) struct Call {
 /// The CPU must have the kernel's instruction set; A, B and C must be valid for what
 /// [`Call`] says, where B must be readable over the kernel's full width; nobody else may
 /// access the tile of C.
-pub(super) type MicroKernel = unsafe fn(&Call);
+pub(super) type MicroKernel = unsafe fn(&Call<'_>);
 
 /// How the elements of A lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,9 @@ pub(super) struct Kernels {
     /// Transposes lines.
     pub transpose: Transposer,
 }
+
+/// Floats of a cache line.
+const LINE: usize = 16;
 
 /// Registers in a row of a packed panel of B.
 pub(super) const PANEL: usize = 2;
@@ -102,7 +111,7 @@ impl Kernels {
 /// As [`MicroKernel`]; it must be inlined into a function compiled for the instruction set.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
-    call: &Call,
+    call: &Call<'_>,
 ) {
     let &Call {
         depth,
@@ -122,19 +131,34 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
     unsafe {
         let mut sums = [[V::splat(0.0); REGISTERS]; ROWS];
         let (mut a, mut b) = (call.a, call.b);
-        for _ in 0..depth {
-            let mut row = [V::splat(0.0); REGISTERS];
-            for (index, register) in row.iter_mut().enumerate() {
-                *register = V::load(b.add(index * V::LANES));
-            }
-            for (index, sums) in sums.iter_mut().enumerate() {
-                let factor = V::splat(*a.add(index * row_step));
-                for (sum, register) in sums.iter_mut().zip(row) {
-                    *sum = sum.multiply_add(factor, register);
+        // A few lines of memory at a time, so that they do not queue up.
+        let steps_between = depth / (call.soon.len() + 1);
+        let mut left = depth;
+        let mut soon = call.soon.iter();
+        while left > 0 {
+            let mut steps = left;
+            if let Some(&Soon { from, written }) = soon.next() {
+                let from = from.wrapping_add(call.soon_offset);
+                for column in (0..REGISTERS * V::LANES).step_by(LINE) {
+                    V::fetch(from.wrapping_add(column), written);
                 }
+                steps = steps_between;
             }
-            a = a.add(depth_step);
-            b = b.add(b_stride);
+            left -= steps;
+            for _ in 0..steps {
+                let mut row = [V::splat(0.0); REGISTERS];
+                for (index, register) in row.iter_mut().enumerate() {
+                    *register = V::load(b.add(index * V::LANES));
+                }
+                for (index, sums) in sums.iter_mut().enumerate() {
+                    let factor = V::splat(*a.add(index * row_step));
+                    for (sum, register) in sums.iter_mut().zip(row) {
+                        *sum = sum.multiply_add(factor, register);
+                    }
+                }
+                a = a.add(depth_step);
+                b = b.add(b_stride);
+            }
         }
         let full = columns == REGISTERS * V::LANES;
         for (index, sums) in sums.into_iter().enumerate() {
@@ -270,7 +294,7 @@ macro_rules! instantiate {
         pub(super) static $name: Kernels = {
             $(#[$feature])?
             unsafe fn compiled<const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
-                call: &Call,
+                call: &Call<'_>,
             ) {
                 // SAFETY: passed on to the caller.
                 unsafe { tile::<$vector, ROWS, REGISTERS, ALONG_ROWS>(call) }

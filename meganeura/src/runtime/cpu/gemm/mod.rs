@@ -27,7 +27,9 @@ pub(super) mod tiles;
 mod vector;
 
 pub use compound::{Addresses, Compound};
-pub use problem::{GemmError, Matrix, Operand, Output, Problem, Source, Target, Tile};
+pub use problem::{
+    Epilogue, GemmError, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
+};
 
 use super::pool::Pool;
 use kernel::Kernels;

@@ -4,7 +4,7 @@
 use super::block::{Block, Job};
 use super::kernel::{Along, Kernels, PANEL};
 use super::pack::Lines;
-use super::problem::{Matrix, Operand, Source, Tile, batch_offset};
+use super::problem::{Matrix, Operand, Soon, Source, Tile, batch_offset};
 use std::ops::Range;
 
 /// With up to this many rows B is read where it lies: the copy would hardly pay off.
@@ -85,6 +85,8 @@ pub(super) struct Scratch {
     pub computed: Buffer,
     pub sums: Buffer,
     pub panels: Vec<Panel>,
+    /// Memory that is needed soon.
+    pub soon: Vec<Soon>,
     /// Where rows are cut into strips.
     pub cuts: Vec<usize>,
 }

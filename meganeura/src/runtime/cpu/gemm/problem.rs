@@ -251,7 +251,33 @@ pub enum Output<'a> {
     Add(Target<'a>),
     /// It is handed to a function, tile by tile, every element exactly once and complete.
     /// Tiles come from all threads at a time, and are as wide as caches allow.
-    Tiles(&'a (dyn Fn(Tile<'_>) + Sync)),
+    Tiles(&'a dyn Epilogue),
+}
+
+/// What is done with the tiles of a product. A function of tiles is one.
+pub trait Epilogue: Sync {
+    /// Works on a tile.
+    fn tile(&self, tile: Tile<'_>);
+
+    /// Lists memory that [`tile`](Self::tile) will read or write soon.
+    fn soon(&self, batch: usize, rows: Range<usize>, column: usize, list: &mut Vec<Soon>) {
+        let _ = (batch, rows, column, list);
+    }
+}
+
+/// Memory along the columns of a row, which is needed soon. It is only a hint.
+#[derive(Clone, Copy, Debug)]
+pub struct Soon {
+    /// The element at the column that was asked for.
+    pub from: *const f32,
+    /// Whether it is going to be written.
+    pub written: bool,
+}
+
+impl<F: Fn(Tile<'_>) + Sync> Epilogue for F {
+    fn tile(&self, tile: Tile<'_>) {
+        self(tile);
+    }
 }
 
 impl Output<'_> {

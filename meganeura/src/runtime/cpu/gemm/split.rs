@@ -12,6 +12,11 @@ const BLOCK_OF_B: usize = 128 * 1024;
 pub(super) const WIDEST: usize = 512;
 /// Partial sums that wait for more depth: one MiB.
 const PARTIAL_SUMS: usize = 256 * 1024;
+/// Cycles to write a float to a line that another core has fetched: between 2 where the cores
+/// share a last-level cache and 7 where they do not.
+const MEETING: f64 = 2.5;
+/// About how many floats the hardware fetches ahead of what a thread works on.
+const FETCHED_AHEAD: f64 = 256.0;
 /// Below this many multiplications (about a microsecond) more threads do not help.
 pub(super) const WORTH_SHARING: usize = 64 * 1024;
 
@@ -39,6 +44,24 @@ pub(super) fn column_block(kernels: &Kernels, depth: usize) -> usize {
 pub(super) struct Grid {
     pub rows: usize,
     pub columns: usize,
+    /// Whether neighbouring units share rows (else columns): threads begin with neighbours.
+    pub row_by_row: bool,
+}
+
+impl Grid {
+    /// The batch, row part and column part of a unit.
+    pub fn place(&self, unit: usize) -> [usize; 3] {
+        let [first, second] = match self.row_by_row {
+            true => [self.columns, self.rows],
+            false => [self.rows, self.columns],
+        };
+        let (inner, outer) = (unit % first, unit / first % second);
+        let [row, column] = match self.row_by_row {
+            true => [outer, inner],
+            false => [inner, outer],
+        };
+        [unit / (first * second), row, column]
+    }
 }
 
 /// What the cost of a cut depends on.
@@ -58,9 +81,12 @@ pub(super) struct Costs {
     pub direct_rows: usize,
     /// Whether sums wait in a thread's own memory.
     pub keeps_sums: bool,
+    /// Whether C is the transpose of what is stored.
+    pub turned: bool,
 }
 
-/// Cuts C so that `threads` threads end at the same time and prepare little twice.
+/// Cuts C so that `threads` threads end at the same time, prepare little twice, and write
+/// memory far from each other's.
 pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
     let [m, n, k] = costs.size;
     let work = [costs.batches, m, n]
@@ -74,6 +100,7 @@ pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
     let mut best = Grid {
         rows: rows_at_least,
         columns: 1,
+        row_by_row: false,
     };
     if threads == 1 || work < WORTH_SHARING {
         return best;
@@ -87,10 +114,16 @@ pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
         for rounds in [1, 2, 4] {
             let columns = (rounds * threads).div_ceil(costs.batches * rows);
             let columns = columns.clamp(1, n.div_ceil(kernels.lanes));
-            let grid = Grid { rows, columns };
-            let cost = costs.estimate(kernels, threads, grid);
-            if cost < least {
-                (best, least) = (grid, cost);
+            for row_by_row in [true, false] {
+                let grid = Grid {
+                    rows,
+                    columns,
+                    row_by_row,
+                };
+                let cost = costs.estimate(kernels, threads, grid);
+                if cost < least {
+                    (best, least) = (grid, cost);
+                }
             }
         }
     }
@@ -119,7 +152,35 @@ impl Costs {
         let rounds = (self.batches * grid.rows * grid.columns).div_ceil(threads) as f64;
         // The threads do not run at quite the same speed: the shorter the last unit, the
         // sooner everybody has ended.
-        (rounds + 0.2) * unit
+        (rounds + 0.2) * unit + self.meeting(threads, grid)
+    }
+
+    /// Cycles until a thread has taken the lines it writes from the others. Cut one way, each
+    /// thread's part of C is contiguous; cut the other way, rows alternate between threads, and
+    /// what one fetches ahead of its part of a row belongs to the next.
+    fn meeting(&self, threads: usize, grid: Grid) -> f64 {
+        let [m, n, _] = self.size;
+        // Threads begin with neighbouring units: in how many parts that cuts rows and columns.
+        let outer = match grid.row_by_row {
+            true => self.batches * grid.rows,
+            false => self.batches * grid.columns,
+        };
+        let outer_parts = outer.min(threads) / self.batches.min(threads);
+        let inner_parts = threads.div_ceil(outer);
+        let [row_parts, column_parts] = match grid.row_by_row {
+            true => [outer_parts, inner_parts],
+            false => [inner_parts, outer_parts],
+        };
+        let (run, parts) = match self.turned {
+            false => (n, column_parts),
+            true => (m, row_parts),
+        };
+        if parts <= 1 {
+            return 0.0;
+        }
+        let run = run as f64 / parts as f64;
+        let written = (self.batches * m * n) as f64 / threads as f64;
+        written * MEETING * (FETCHED_AHEAD / run).min(1.0)
     }
 }
 
@@ -144,6 +205,57 @@ mod tests {
                 end = part.end;
             }
             assert_eq!(end, length);
+        }
+    }
+
+    #[test]
+    fn threads_write_memory_far_from_each_others() {
+        let kernels = super::super::best_kernels();
+        let costs = |[m, n, k]: [usize; 3]| Costs {
+            batches: 1,
+            size: [m, n, k],
+            row_unit: 1,
+            prepare_a: 0.1,
+            prepare_b: 0.5,
+            fetch_b: 0.1,
+            direct_rows: 64,
+            keeps_sums: true,
+            turned: false,
+        };
+        for size in [[256, 1024, 1024], [784, 128, 64], [1024, 288, 288]] {
+            let grid = grid(kernels, 2, &costs(size));
+            let units = grid.rows * grid.columns;
+            let rows_of = |units: std::ops::Range<usize>| {
+                let rows = units.map(|unit| grid.place(unit)[1]);
+                rows.collect::<std::collections::BTreeSet<_>>()
+            };
+            let (first, second) = (rows_of(0..units / 2), rows_of(units / 2..units));
+            assert!(first.is_disjoint(&second), "{size:?}: {grid:?}");
+        }
+        // With one block of rows, columns are all there is to cut.
+        let one_block = Costs {
+            row_unit: 64,
+            ..costs([64, 128, 16])
+        };
+        assert!(grid(kernels, 2, &one_block).columns > 1);
+    }
+
+    #[test]
+    fn every_part_is_some_unit() {
+        for row_by_row in [false, true] {
+            let grid = Grid {
+                rows: 3,
+                columns: 2,
+                row_by_row,
+            };
+            let places: Vec<_> = (0..12).map(|unit| grid.place(unit)).collect();
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert_eq!(sorted.len(), 12);
+            assert!(places.iter().all(|&[batch, row, column]| {
+                batch < 2 && row < grid.rows && column < grid.columns
+            }));
         }
     }
 }

@@ -82,6 +82,8 @@ impl Tiles {
                     c_stride,
                     columns,
                     accumulate,
+                    soon: &[],
+                    soon_offset: 0,
                 };
                 if let Some(kernel) = self.0.get(along, rows, registers) {
                     // SAFETY: the caller's promise; the set is this machine's.

@@ -29,6 +29,29 @@ pub(super) trait Vector: Copy {
     /// Writes the transpose of a square block of `LANES` rows: element (i, j) goes from
     /// `from[i * from_stride + j]` to `to[j * to_stride + i]`.
     unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
+
+    /// Asks for the cache line of an address, which need not be there, in the second-level
+    /// cache, or for the right to write it, which other cores then lose.
+    #[inline(always)]
+    fn fetch(from: *const f32, written: bool) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: hints; they read nothing that the program could notice. Where there is no
+        // `prefetchw`, it does nothing.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+            if written {
+                std::arch::asm!(
+                    "prefetchw [{}]",
+                    in(reg) from,
+                    options(nostack, preserves_flags, readonly)
+                );
+            } else {
+                _mm_prefetch::<_MM_HINT_T1>(from.cast());
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (from, written);
+    }
 }
 
 /// Plain arrays, for any CPU; the compiler makes of them what it can.

@@ -158,6 +158,18 @@ fn weight(work: &Work) -> f64 {
     match work {
         Work::Vector(_) => 0.08,
         Work::Expand | Work::Columns | Work::FoldRows(..) => 0.2,
+        Work::GatherPairs(_) | Work::ScatterPairs(_) => 0.3,
+        Work::GatherRows {
+            stride: ..3,
+            convert: false,
+            ..
+        } => 0.2,
+        Work::ScatterRows {
+            stride: 1..3,
+            convert: false,
+            splat: false,
+            ..
+        } => 0.25,
         _ => 0.6,
     }
 }

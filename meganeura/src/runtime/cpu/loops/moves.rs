@@ -16,6 +16,16 @@ pub(super) fn address(strides: &[usize], index: &[usize]) -> usize {
         .sum()
 }
 
+/// The address part of a row.
+pub(super) fn row_address(dims: &[usize], strides: &[usize], mut row: usize) -> usize {
+    let mut address = 0;
+    for (&dim, &stride) in dims.iter().zip(strides).rev() {
+        address += row % dim.max(1) * stride;
+        row /= dim.max(1);
+    }
+    address
+}
+
 /// The index along each axis of a row.
 pub(super) fn unflatten(dims: &[usize], mut row: usize, index: &mut [usize]) {
     for (i, &dim) in index.iter_mut().zip(dims).rev() {
@@ -98,25 +108,12 @@ pub(super) unsafe fn fold_one(how: Combine, fold: VectorFn, from: *const f32, co
     cell as f32
 }
 
-pub(super) unsafe fn gather(
-    to: *mut f32,
-    from: *const f32,
-    count: usize,
-    stride: usize,
-    convert: bool,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (stride, convert) {
-            (1, false) => to.copy_from(from, count),
-            // A stride that the compiler knows makes vectors of it.
-            (2, false) => (0..count).for_each(|i| to.add(i).write(from.add(2 * i).read())),
-            (_, false) => (0..count).for_each(|i| to.add(i).write(from.add(i * stride).read())),
-            (_, true) => {
-                let from = from.cast::<u32>();
-                (0..count).for_each(|i| to.add(i).write(from.add(i * stride).read() as f32));
-            }
-        }
+/// Integers some elements apart, as floats side by side.
+pub(super) unsafe fn gather_words(to: *mut f32, from: *const f32, count: usize, stride: usize) {
+    let from = from.cast::<u32>();
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { to.add(i).write(from.add(i * stride).read() as f32) };
     }
 }
 
@@ -151,6 +148,14 @@ pub(super) struct Odometer<'a> {
 impl<'a> Odometer<'a> {
     pub(super) fn new(dims: &'a [usize], index: &'a mut [usize]) -> Self {
         Self { dims, index }
+    }
+
+    /// So many rows further, at most to the end of the last axis.
+    pub(super) fn skip(&mut self, rows: usize) {
+        if let Some(last) = self.index.last_mut() {
+            *last += rows.saturating_sub(1);
+        }
+        self.advance();
     }
 
     pub(super) fn advance(&mut self) {

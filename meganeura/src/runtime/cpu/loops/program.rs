@@ -1,6 +1,6 @@
 //! A loop kernel in the form that runs: steps over tiles.
 
-use super::super::vector::VectorFn;
+use super::super::vector::{RowMoves, VectorFn};
 use crate::ir::Combine;
 
 /// An entry of the table of pointers that steps index.
@@ -58,6 +58,11 @@ pub(super) enum Work {
         full: bool,
         splat: bool,
     },
+    /// Rows of two walks that take turns in memory, the first of which is this one, made dense
+    /// apart: in `to` and in the first of `from`.
+    GatherPairs(usize),
+    /// The opposite, from the first two of `from`.
+    ScatterPairs(usize),
     /// Adds to an accumulate, row by row. The float of a row or of the tile may stand for
     /// all its columns.
     Accumulate {
@@ -116,6 +121,10 @@ pub(super) struct Walk {
     pub(super) listed: bool,
     /// Elements to the next row where rows are dense and differ: worth fetching ahead.
     pub(super) ahead: Option<usize>,
+    /// Whether another one before it goes the same way.
+    pub(super) again: bool,
+    /// Whether this or another one that goes the same way is written to.
+    pub(super) written: bool,
 }
 
 /// An accumulate.
@@ -190,6 +199,8 @@ pub(super) struct Code {
     pub(super) scratch: usize,
     /// Whether a row store may be read as a row load by other columns of the row.
     pub(super) rows_stay_whole: bool,
+    /// How rows of a tile go from memory and back.
+    pub(super) moves: RowMoves,
 }
 
 // SAFETY: the pointers are plain addresses; the executor sees to it that they are valid and

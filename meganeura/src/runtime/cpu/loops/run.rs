@@ -4,10 +4,11 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 
 use super::super::pool::Pool;
+use super::super::vector::Rows;
 use super::grid::{Grid, share};
 use super::moves::{
-    Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather, scatter,
-    unflatten,
+    Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather_words,
+    scatter, unflatten,
 };
 use super::own::Own;
 use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
@@ -300,16 +301,7 @@ impl LoopProgram {
             }
             state.table[usize::from(walk.slot)] = *start;
         }
-        for (walk, listed) in code.walks.iter().zip(&mut state.listed) {
-            if walk.listed {
-                let mut index = Odometer::new(&code.outer, &mut state.index);
-                for element in &mut listed[..rows] {
-                    *element = address(&walk.strides, index.index);
-                    index.advance();
-                }
-                unflatten(&code.outer, first, &mut state.index);
-            }
-        }
+        self.list_rows(state, first, rows);
         let tile = Tile {
             rows,
             columns: code.columns,
@@ -324,6 +316,29 @@ impl LoopProgram {
             }
             self.execute(state, &code.last, &tile, rows);
         }
+    }
+
+    /// Lists the addresses of a tile's rows, a run along the last outer axis at a time.
+    fn list_rows(&self, state: &mut State, first: usize, rows: usize) {
+        let code = &self.code;
+        let length = code.outer.last().copied().unwrap_or(1);
+        let mut done = 0;
+        while done < rows && code.walks.iter().any(|walk| walk.listed) {
+            unflatten(&code.outer, first + done, &mut state.index);
+            let along = state.index.last().copied().unwrap_or(0);
+            let run = (length - along).min(rows - done);
+            for (walk, listed) in code.walks.iter().zip(&mut state.listed) {
+                if walk.listed {
+                    let start = address(&walk.strides, &state.index);
+                    let step = walk.strides.last().copied().unwrap_or(0);
+                    for (row, element) in listed[done..done + run].iter_mut().enumerate() {
+                        *element = start + row * step;
+                    }
+                }
+            }
+            done += run;
+        }
+        unflatten(&code.outer, first, &mut state.index);
     }
 
     /// Runs steps over `count` elements.
@@ -356,7 +371,16 @@ impl LoopProgram {
         unsafe {
             match step.work {
                 Work::Vector(_) => {}
-                Work::Gather { stride, convert } => gather(to, a, count, stride, convert),
+                Work::Gather {
+                    stride,
+                    convert: false,
+                } => (self.code.moves.gather)(to, &Rows::one(a, count, stride)),
+                Work::Gather { stride, .. } => gather_words(to, a, count, stride),
+                Work::Scatter {
+                    stride,
+                    convert: false,
+                    splat: false,
+                } => (self.code.moves.scatter)(a, &Rows::one(to, count, stride)),
                 Work::Scatter {
                     stride,
                     convert,
@@ -401,9 +425,21 @@ impl LoopProgram {
                     full,
                 } => {
                     let columns = if full { tile.columns } else { 1 };
-                    for (row, &element) in state.listed[walk][..tile.rows].iter().enumerate() {
-                        let from = self.code.walks[walk].base.add(element);
-                        gather(to.add(row * columns), from, columns, stride, convert);
+                    let starts = &state.listed[walk][..tile.rows];
+                    let base = self.code.walks[walk].base;
+                    if !convert {
+                        let rows = Rows {
+                            base,
+                            starts,
+                            columns,
+                            stride,
+                            roomy: full,
+                        };
+                        return (self.code.moves.gather)(to, &rows);
+                    }
+                    for (row, &element) in starts.iter().enumerate() {
+                        let to = to.add(row * columns);
+                        gather_words(to, base.add(element), columns, stride);
                     }
                 }
                 Work::ScatterRows {
@@ -414,16 +450,48 @@ impl LoopProgram {
                     splat,
                 } => {
                     let columns = if full { tile.columns } else { 1 };
-                    for (row, &element) in state.listed[walk][..tile.rows].iter().enumerate() {
-                        let to = self.code.walks[walk].base.add(element);
+                    let starts = &state.listed[walk][..tile.rows];
+                    let base = self.code.walks[walk].base;
+                    if !convert && !splat {
+                        let rows = Rows {
+                            base,
+                            starts,
+                            columns,
+                            stride,
+                            roomy: false,
+                        };
+                        return (self.code.moves.scatter)(a, &rows);
+                    }
+                    for (row, &element) in starts.iter().enumerate() {
+                        let to = base.add(element);
                         let from = if splat { a } else { a.add(row * columns) };
                         scatter(to, from, columns, stride, convert, splat);
                     }
+                }
+                Work::GatherPairs(walk) => {
+                    let rows = self.rows_of(state, walk, tile);
+                    (self.code.moves.gather_pairs)(to, a, &rows);
+                }
+                Work::ScatterPairs(walk) => {
+                    let odd = state.table[usize::from(step.from[1])];
+                    let rows = self.rows_of(state, walk, tile);
+                    (self.code.moves.scatter_pairs)(a, odd, &rows);
                 }
                 Work::Accumulate { sum, shape, fold } => {
                     self.accumulate(state, sum, shape, fold, a, tile, count);
                 }
             }
+        }
+    }
+
+    /// The rows of a tile that a walk takes every second element of.
+    fn rows_of<'a>(&self, state: &'a State, walk: usize, tile: &Tile) -> Rows<'a> {
+        Rows {
+            base: self.code.walks[walk].base,
+            starts: &state.listed[walk][..tile.rows],
+            columns: tile.columns,
+            stride: 2,
+            roomy: true,
         }
     }
 

@@ -113,6 +113,25 @@ impl LoopProgram {
             }
             let mut position = state.index.to_vec();
             let mut position = Odometer::new(&self.code.outer, &mut position);
+            if let (Pending::Cell(cell), Shape::Full) = (sum.pending, shape)
+                && sum.strides.last() == Some(&0)
+            {
+                // All rows along the last outer axis have one result.
+                let length = self.code.outer.last().copied().unwrap_or(1);
+                let mut row = 0;
+                while row < tile.rows {
+                    let run = length - position.index.last().copied().unwrap_or(0);
+                    let run = run.min(tile.rows - row);
+                    let address = address(&sum.strides, position.index);
+                    self.advance(state, index, address, tile.range);
+                    let to = state.cells.as_mut_ptr().add(cell).cast();
+                    let from = from.add(row * tile.columns);
+                    fold(to, from, null, null, run * tile.columns);
+                    row += run;
+                    position.skip(run);
+                }
+                return;
+            }
             for row in 0..tile.rows {
                 self.advance(
                     state,

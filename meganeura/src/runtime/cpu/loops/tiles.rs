@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use super::super::gemm::Soon;
 use super::super::pool::Pool;
 use super::super::vector::combine;
 use super::grid::share;
-use super::moves::fill;
-use super::program::{Code, Pending, Tiling};
+use super::moves::{fill, row_address};
+use super::program::{Code, Pending, Tiling, Walk};
 use super::run::{LoopProgram, State};
 
 /// Rows whose sum is kept by itself, so that sums over all rows do not depend on who worked
@@ -95,13 +96,9 @@ impl LoopProgram {
         unsafe {
             let state = &mut *self.frames[worker].0.get();
             self.begin_block(state, rows.start, &columns);
-            let last = rows.end.saturating_sub(1);
             for (number, row) in rows.clone().enumerate() {
                 let product = product.add(number * stride);
                 let mut tile = self.enter_row(state, row, (columns.start, columns.end));
-                if row < last {
-                    self.fetch_next(state, columns.clone());
-                }
                 for phase in &self.code.phases {
                     self.execute(state, &phase.row, &tile, 1);
                     for first in columns.clone().step_by(width) {
@@ -118,6 +115,27 @@ impl LoopProgram {
                 }
             }
             self.end_block(state, rows.end, &columns);
+        }
+    }
+
+    /// Lists where the memory of some rows begins that a tile reads or writes along its
+    /// columns.
+    pub(in super::super) fn soon(&self, rows: Range<usize>, column: usize, list: &mut Vec<Soon>) {
+        let once = |walk: &&Walk| walk.column_stride == 1 && !walk.again;
+        for walk in self.code.walks.iter().filter(once) {
+            if walk.strides.iter().all(|&stride| stride == 0) {
+                continue;
+            }
+            let start = walk.base.wrapping_add(column);
+            let at = |row: usize| row_address(&self.code.outer, &walk.strides, row);
+            let soon = |address: usize| Soon {
+                from: start.wrapping_add(address),
+                written: walk.written,
+            };
+            match walk.strides[..] {
+                [stride] => list.extend(rows.clone().map(|row| soon(row * stride))),
+                _ => list.extend(rows.clone().map(|row| soon(at(row)))),
+            }
         }
     }
 

@@ -68,6 +68,7 @@ pub(super) fn run_with(
                 role: Role::Output(String::new()),
                 elements: contents.bits.len(),
                 dtype: contents.dtype,
+                gaps: false,
             })
             .collect(),
         kernels: vec![Kernel {

@@ -69,6 +69,71 @@ impl Lanes for Avx512 {
         unsafe { _mm512_mask_storeu_ps(to, first(count), self.0) };
     }
 
+    #[inline(always)]
+    unsafe fn load_even(from: *const f32, count: usize) -> Self {
+        // One float less than two for each: behind the last may be nothing.
+        let floats = (2 * count).saturating_sub(1);
+        // SAFETY: the caller's promise; masked lanes are not read.
+        unsafe {
+            let low = _mm512_maskz_loadu_ps(first(floats.min(16)), from);
+            let rest = first(floats.saturating_sub(16));
+            let high = _mm512_maskz_loadu_ps(rest, from.wrapping_add(16));
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            Avx512(_mm512_permutex2var_ps(low, even, high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_even(self, to: *mut f32, count: usize) {
+        const EVEN: __mmask16 = 0x5555;
+        // SAFETY: the caller's promise; masked lanes are not written.
+        unsafe {
+            let low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+            let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+            let (here, rest) = (2 * count.min(8), 2 * count.saturating_sub(8));
+            let value = _mm512_permutexvar_ps(low, self.0);
+            _mm512_mask_storeu_ps(to, EVEN & first(here), value);
+            if rest > 0 {
+                let value = _mm512_permutexvar_ps(high, self.0);
+                _mm512_mask_storeu_ps(to.wrapping_add(16), EVEN & first(rest), value);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_pairs(from: *const f32, count: usize) -> (Self, Self) {
+        let floats = 2 * count;
+        // SAFETY: the caller's promise; masked lanes are not read.
+        unsafe {
+            let low = _mm512_maskz_loadu_ps(first(floats.min(16)), from);
+            let rest = first(floats.saturating_sub(16));
+            let high = _mm512_maskz_loadu_ps(rest, from.wrapping_add(16));
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+            let pick = |index| Avx512(_mm512_permutex2var_ps(low, index, high));
+            (pick(even), pick(odd))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_pairs(self, other: Self, to: *mut f32, count: usize) {
+        let floats = 2 * count;
+        // SAFETY: the caller's promise; masked lanes are not written.
+        unsafe {
+            let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+            let value = _mm512_permutex2var_ps(self.0, low, other.0);
+            if floats < 16 {
+                return _mm512_mask_storeu_ps(to, first(floats), value);
+            }
+            _mm512_storeu_ps(to, value);
+            if floats > 16 {
+                let value = _mm512_permutex2var_ps(self.0, high, other.0);
+                _mm512_mask_storeu_ps(to.add(16), first(floats - 16), value);
+            }
+        }
+    }
+
     intrinsics! {
         add(other) = |x, other| _mm512_add_ps(x, other);
         subtract(other) = |x, other| _mm512_sub_ps(x, other);

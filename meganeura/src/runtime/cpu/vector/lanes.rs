@@ -39,6 +39,66 @@ pub(crate) trait Lanes: Copy {
     /// The memory must be there.
     unsafe fn store_partial(self, to: *mut f32, count: usize);
 
+    /// `count` floats from every second place in memory, up to `COUNT`; other lanes may be
+    /// anything.
+    ///
+    /// # Safety
+    /// The instruction set and these floats must be there, and those between them.
+    #[inline(always)]
+    unsafe fn load_even(from: *const f32, count: usize) -> Self {
+        let mut lanes = [0.0; 16];
+        for (i, lane) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller's promise.
+            *lane = unsafe { from.add(2 * i).read() };
+        }
+        // SAFETY: no vector has more lanes.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+
+    /// The first `count` lanes, up to `COUNT`, to every second place in memory; those between
+    /// stay as they are.
+    ///
+    /// # Safety
+    /// These places must be there.
+    #[inline(always)]
+    unsafe fn store_even(self, to: *mut f32, count: usize) {
+        let mut lanes = [0.0; 16];
+        // SAFETY: no vector has more lanes; the caller's promise.
+        unsafe {
+            self.store(lanes.as_mut_ptr());
+            for (i, &lane) in lanes.iter().enumerate().take(count) {
+                to.add(2 * i).write(lane);
+            }
+        }
+    }
+
+    /// `count` pairs of floats, up to `COUNT`, the first of each and the second of each apart;
+    /// other lanes may be anything.
+    ///
+    /// # Safety
+    /// The instruction set and the floats must be there.
+    #[inline(always)]
+    unsafe fn load_pairs(from: *const f32, count: usize) -> (Self, Self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let second = if count == 0 { from } else { from.add(1) };
+            (Self::load_even(from, count), Self::load_even(second, count))
+        }
+    }
+
+    /// The first `count` lanes of both, up to `COUNT`, in turn.
+    ///
+    /// # Safety
+    /// The memory must be there.
+    #[inline(always)]
+    unsafe fn store_pairs(self, other: Self, to: *mut f32, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.store_even(to, count);
+            other.store_even(to.wrapping_add(1), count);
+        }
+    }
+
     /// All lanes the same.
     #[inline(always)]
     fn constant(self, value: f32) -> Self {

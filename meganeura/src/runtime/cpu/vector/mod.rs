@@ -10,11 +10,13 @@ mod avx2;
 mod avx512;
 mod lanes;
 mod math;
+mod rows;
 pub(super) mod softmax;
 mod steps;
 #[cfg(test)]
 mod tests;
 
+pub(super) use rows::{RowMoves, Rows};
 pub(super) use steps::{Form, Kind, PairOp, VectorFn, combine, lookup};
 
 /// An instruction set that the steps are instantiated for.

@@ -38,6 +38,7 @@ fn run(executor: &mut GpuExecutor, sample: &Sample) -> Vec<Vec<f64>> {
             role: Role::Input(index.to_string()),
             elements: contents.values.len(),
             dtype: contents.dtype,
+            gaps: false,
         });
         let alias = sample.aliases.iter().find(|(_, later)| *later == index);
         let memory = match alias {

@@ -24,9 +24,25 @@ impl Compiler<'_> {
             strides: access.strides.clone(),
             column_stride: access.column_stride,
             listed,
+            again: known,
+            written: false,
             ahead: pitch.filter(|_| access.column_stride == 1 && self.wide() && !known),
         });
         walk
+    }
+
+    /// A pointer that follows what is stored.
+    pub(super) fn written_walk(&mut self, access: &Access, listed: bool) -> usize {
+        let index = self.walk(access, listed);
+        let (base, strides) = {
+            let walk = &self.code.walks[index];
+            (walk.base, walk.strides.clone())
+        };
+        let walks = self.code.walks.iter_mut();
+        walks
+            .filter(|walk| walk.base == base && walk.strides == strides)
+            .for_each(|walk| walk.written = true);
+        index
     }
 
     pub(super) fn row_load(&mut self, value: usize, access: &Access) -> Place {

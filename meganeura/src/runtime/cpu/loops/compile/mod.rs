@@ -1,6 +1,7 @@
 //! From a program to steps.
 
 mod loads;
+mod pairs;
 mod results;
 
 use super::super::memory::Region;
@@ -66,6 +67,7 @@ pub(super) fn compile(
         product: NO_SLOT,
         scratch: 0,
         rows_stay_whole: schedule.rows_stay_whole,
+        moves: set.row_moves(),
     };
     let count = domain.program.instructions.len();
     let mut compiler = Compiler {
@@ -90,6 +92,7 @@ pub(super) fn compile(
         registers,
         ..
     } = compiler;
+    pairs::join(&mut code);
     registers::assign(&mut code, &registers);
     code
 }
@@ -286,7 +289,7 @@ impl Compiler<'_> {
         };
         let slot = match self.schedule.direct_store[value] {
             Some(store) if self.stores_directly(value, store) => {
-                let walk = self.walk(&self.domain.stores[store].access, false);
+                let walk = self.written_walk(&self.domain.stores[store].access, false);
                 self.code.walks[walk].slot
             }
             _ => self.register(true),

@@ -148,12 +148,12 @@ impl Compiler<'_> {
         let stride = access.column_stride;
         let splat = kind == Kind::Splat;
         if self.in_place(access) {
-            let walk = self.walk(access, false);
+            let walk = self.written_walk(access, false);
             let to = self.code.walks[walk].slot;
             let form = Form::Unary(ScalarOp::Identity, kind);
             self.vector(Level::Full, form, to, from);
         } else if self.wide() {
-            let walk = self.walk(access, false);
+            let walk = self.written_walk(access, false);
             let to = self.code.walks[walk].slot;
             let work = Work::Scatter {
                 stride,
@@ -162,7 +162,7 @@ impl Compiler<'_> {
             };
             self.push(Level::Full, work, to, from);
         } else {
-            let walk = self.walk(access, true);
+            let walk = self.written_walk(access, true);
             let work = Work::ScatterRows {
                 walk,
                 stride,
@@ -204,7 +204,7 @@ impl Compiler<'_> {
             }
             let convert = store.access.dtype == DType::U32;
             let splat = place.shape == Shape::Uniform;
-            let walk = self.walk(&store.access, !self.wide());
+            let walk = self.written_walk(&store.access, !self.wide());
             if self.wide() {
                 let to = self.code.walks[walk].slot;
                 let work = Work::Scatter {
