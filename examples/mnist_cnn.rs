@@ -34,6 +34,12 @@ struct Arguments {
     /// Times through the training set.
     #[arg(long, default_value_t = 5)]
     epochs: usize,
+    /// Images in a step.
+    #[arg(long, default_value_t = 64)]
+    batch: usize,
+    /// The learning rate, which falls to 0 in the course of training.
+    #[arg(long, default_value_t = 1e-3)]
+    rate: f64,
     /// The folder with the four IDX files.
     #[arg(long, default_value = "data/mnist")]
     data: PathBuf,
@@ -46,8 +52,9 @@ fn main() -> common::Outcome {
     let mut trainer = arguments.common.trainer(
         Classifier::new(),
         Loss::cross_entropy("label"),
-        AdamW::new(1e-3),
+        AdamW::new(arguments.rate),
     )?;
-    let history = trainer.fit(&train?, &Fit::epochs(arguments.epochs).batch(128).anneal())?;
+    let fit = Fit::epochs(arguments.epochs).batch(arguments.batch);
+    let history = trainer.fit(&train?, &fit.anneal())?;
     arguments.common.finish(&mut trainer, &history, &test?)
 }

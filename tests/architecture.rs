@@ -14,8 +14,8 @@ const LINE: &[&[&str]] = &[
     &["walk", "model"],
     &["layers"],
     &["autodiff"],
-    &["egraph"],
     &["siblings"],
+    &["egraph"],
     &["schedule"],
     &["codegen"],
     &["plan"],
@@ -27,7 +27,7 @@ const LINE: &[&[&str]] = &[
 
 /// Parts that must treat all ops alike.
 const PASSES: &[&str] = &[
-    "autodiff", "egraph", "siblings", "schedule", "codegen", "plan", "runtime",
+    "autodiff", "siblings", "egraph", "schedule", "codegen", "plan", "runtime",
 ];
 
 /// Files of passes that may hold words that are also names of ops: lists of rewrites, and the

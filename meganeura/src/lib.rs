@@ -30,9 +30,9 @@
 //!
 //! The modules stand in that order, and none knows one that comes after it:
 //! [`ir`] and [`ops`] are the vocabulary, [`walk`], [`model`] and [`layers`] the face,
-//! [`autodiff`] makes gradients, [`egraph`] a cheaper graph, [`schedule`] kernels, [`codegen`]
-//! WGSL, [`plan`] gives every buffer its place, [`runtime`] runs it, [`data`] and [`interop`]
-//! bring values in and out, and [`train`] is the loop around it all.
+//! [`autodiff`] makes gradients, [`siblings`] lays weights side by side, [`egraph`] makes a cheaper
+//! graph, [`schedule`] kernels, [`codegen`] WGSL, [`plan`] gives every buffer its place, [`runtime`]
+//! runs it, [`data`] and [`interop`] bring values in and out, and [`train`] is the loop around it all.
 //!
 //! Start with the [`guide`], or with [`Trainer`](train::Trainer) and
 //! [`Session`](runtime::Session).

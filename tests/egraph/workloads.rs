@@ -7,6 +7,7 @@ use meganeura::egraph::{CostModel, Rewrites, optimize, rule_names};
 use meganeura::ir::{DType, Graph, Init};
 use meganeura::ops::expand;
 use meganeura::plan::Plan;
+use meganeura::siblings::{find, pack};
 use meganeura::train::{AdamW, Sgd};
 
 use super::support::{Fill, check};
@@ -100,6 +101,24 @@ fn formulas_stay_equal() {
     check("formulas", &formulas(), 1, &fills, 24);
 }
 
+/// The graph over buffers in which sibling weights lie side by side.
+fn packed(graph: &Graph) -> Graph {
+    pack(graph, &find(graph, |_| false))
+}
+
+/// Queries, keys and values are one product. To take the first of them out of one with all
+/// columns does not pay, so greedy does not.
+#[test]
+fn products_with_one_operand_become_one() {
+    let graph = packed(&gpt(1, 2, 64, 128, 512));
+    let [off, greedy, found] = [Rewrites::Off, Rewrites::Greedy, Rewrites::EGraph].map(|how| {
+        let (_, report) = optimize(&graph, how, &CostModel::default());
+        println!("== {how:?}\n{report}");
+        report.after.contractions
+    });
+    assert!(found < greedy && greedy <= off, "{off}, {greedy}, {found}");
+}
+
 /// No rule is there that no workload needs.
 #[test]
 fn every_rule_fires_on_some_workload() {
@@ -108,6 +127,7 @@ fn every_rule_fires_on_some_workload() {
         ("mlp", mlp(64, &[784, 128], 10)),
         ("norms", norms(4096, 768)),
         ("gpt", gpt(2, 4, 64, 128, 512)),
+        ("packed gpt", packed(&gpt(1, 4, 64, 128, 512))),
         ("formulas", formulas()),
         ("lora", lora(512, 512, 8, &optimizer)),
         ("linear attention", linear_attention(8, 512, 64)),

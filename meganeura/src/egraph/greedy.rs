@@ -11,7 +11,7 @@ use super::extract::{Table, price};
 use super::facts::Terms;
 use super::language::Term;
 use super::report::Report;
-use super::rules::{CONTRACT, FACTOR, SHARE, SIMPLIFY};
+use super::rules::{CONTRACT, FACTOR, SHARE, SIBLINGS, SIMPLIFY};
 use super::saturate::remake;
 
 /// Steps of rewriting one term.
@@ -74,7 +74,7 @@ fn improved(
     let mut memo = FxHashMap::default();
     let now = cost(eg, class, paid, model, &mut memo);
     let nodes: Vec<Term> = eg[class].nodes.clone();
-    for rule in [SIMPLIFY, CONTRACT, FACTOR, SHARE].concat() {
+    for rule in [SIMPLIFY, CONTRACT, SIBLINGS, FACTOR, SHARE].concat() {
         for node in nodes.iter().filter(|node| node.discriminant() == rule.kind) {
             let node = node.clone().map_children(|child| eg.find(child));
             for equal in (rule.find)(eg, class, &node) {

@@ -293,7 +293,14 @@ fn numbers(nodes: &[Node]) -> Vec<bool> {
         numbers[index] = match node.op.def.lowering {
             Lowering::Leaf => false,
             Lowering::Constant | Lowering::Index => node.inputs.is_empty(),
-            Lowering::View(_) => node.inputs.iter().all(|input| numbers[input.index()]),
+            Lowering::View(_) => {
+                let part =
+                    |of: &Node| is_leaf(of) && node.ty.shape.elements() < of.ty.shape.elements();
+                let inputs = node.inputs.iter().map(|input| input.index());
+                inputs
+                    .into_iter()
+                    .all(|input| numbers[input] || part(&nodes[input]))
+            }
             _ => false,
         };
     }

@@ -15,13 +15,16 @@ use super::greedy::greedy;
 use super::language::Term;
 use super::normal::{product, raw_product, sum};
 use super::region::{Cut, Region, cut};
-use super::rules::{CONTRACT, FACTOR, Rule, SHARE, SIMPLIFY};
+use super::rules::{CONTRACT, FACTOR, Rule, SHARE, SIBLINGS, SIMPLIFY};
 use super::{Report, Rewrites};
 use crate::ir::{Attributes, Graph, NodeId};
 
 /// The phases and how many iterations each runs.
-const PHASES: [(&[&[Rule]], usize); 3] =
-    [(&[SIMPLIFY, CONTRACT], 6), (&[FACTOR], 3), (&[SHARE], 2)];
+const PHASES: [(&[&[Rule]], usize); 3] = [
+    (&[SIMPLIFY, CONTRACT, SIBLINGS], 6),
+    (&[FACTOR], 3),
+    (&[SHARE], 2),
+];
 
 /// An e-graph may grow to this multiple of its first size, and no further than the limit.
 const GROWTH: usize = 10;

@@ -11,6 +11,9 @@ use super::Images;
 use super::region::{assemble, take};
 use crate::ir::{Assembly, Combine, DType, Graph, Lowering, Node, NodeId, Shape, Steps, Tensor};
 
+/// Of more pieces the kernel would be long rather than fast.
+const MOST: usize = 16;
+
 /// A node of the old graph in pieces of the new one.
 #[derive(Clone)]
 struct Pieces {
@@ -59,7 +62,7 @@ fn interleaved(node: &Node) -> Option<&Assembly> {
     let mut steps = assembly.pieces.iter().flatten();
     let alike = steps.any(|steps| steps.step > 1 && steps.count > 1)
         && assembly.pieces.iter().all(|place| counts(place) == first);
-    (alike && assembly.is_covered()).then_some(assembly)
+    (alike && assembly.pieces.len() <= MOST && assembly.is_covered()).then_some(assembly)
 }
 
 struct Moving<'g> {

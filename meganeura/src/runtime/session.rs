@@ -279,7 +279,7 @@ impl Session {
         let model = self.executor.cost_model();
         let graph = match self.variables.groups_of(&graph) {
             groups if groups.is_empty() => graph,
-            groups => siblings::pack(&graph, &groups, &model),
+            groups => siblings::pack(&graph, &groups),
         };
         let (graph, report) = optimize(&graph, self.rewrites, &model);
         let plan = Plan::with_model(&graph, &model);

@@ -5,11 +5,13 @@
 //! x·[A|B|C] whose readers take slices, the gradient of x one product [a|b|c]·[A|B|C]ᵀ instead of
 //! a sum of three, and the gradient of the weights one product xᵀ·[a|b|c] that ends in one update.
 //!
-//! It is done in two steps. [`find`] says, from the structure of a graph alone, which variables
+//! It is done in three steps. [`find`] says, from the structure of a graph alone, which variables
 //! share a buffer: weights, their biases, and the optimizer's moments of both, where all of a set
 //! are updated alike. That must not depend on sizes that differ from step to step, since all steps
 //! of a session share the buffers. [`pack`] puts the buffers in the place of the variables, which
-//! become slices, and chooses by the model of time which products are made one.
+//! become slices, and makes new values of all that a buffer holds at once. Which other products
+//! become one is then a matter of rules: the e-graph finds and prices them
+//! ([`optimize`](crate::egraph::optimize)).
 //!
 //! Nothing is copied for it: the values that stand side by side, the gradients a, b, c, are
 //! written there by the kernels that compute them (see [`crate::schedule`]).

@@ -7,37 +7,27 @@ use super::alike::{Alike, Step};
 use crate::ir::{Graph, Init, NodeId, Tensor, Variable};
 use crate::ops::Images;
 
-/// Which products of a set of siblings are made one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
-    /// The products themselves.
-    pub forward: bool,
-    /// What they give for the gradient of their common operand.
-    pub gradient: bool,
-}
-
 /// What is known of the variables of a [`Group`] in a graph.
 #[derive(Default)]
-pub(super) struct Set {
+struct Set {
     /// Their leaves, if the graph has them all.
-    pub leaves: Vec<NodeId>,
-    /// What the products of one value with them lead to; see [`Alike::ends`].
-    pub ends: Vec<NodeId>,
-    /// Sums in which a product with each of their transposes occurs, and these products.
-    pub sums: Vec<(NodeId, Vec<NodeId>)>,
+    leaves: Vec<NodeId>,
     /// Their new values, if all have one and these are computed alike.
-    pub values: Vec<NodeId>,
+    values: Vec<NodeId>,
 }
 
 /// What can be done with the groups in a graph.
 pub(super) struct Sites<'a> {
     graph: &'a Graph,
-    pub alike: Alike,
+    alike: Alike,
     groups: &'a [Group],
     place_of: FxHashMap<NodeId, (usize, usize)>,
-    pub sets: Vec<Set>,
+    sets: Vec<Set>,
     /// Products that are part of new values, by the last of them.
     early: FxHashMap<NodeId, Vec<Vec<NodeId>>>,
+    /// The layers that products with siblings and their sums are moved to: the innermost around
+    /// all of a set, so that rewriting sees them together.
+    layer_of: FxHashMap<NodeId, String>,
 }
 
 impl<'a> Sites<'a> {
@@ -71,13 +61,14 @@ impl<'a> Sites<'a> {
             place_of,
             sets,
             early: FxHashMap::default(),
+            layer_of: FxHashMap::default(),
         };
         for set in 0..sites.sets.len() {
             if !sites.sets[set].leaves.is_empty() {
                 sites.look(set);
             }
         }
-        sites.find_sums();
+        sites.gather_gradients();
         sites
     }
 
@@ -89,15 +80,20 @@ impl<'a> Sites<'a> {
     fn look(&mut self, index: usize) {
         let leaves = self.sets[index].leaves.clone();
         let mut accepted = |ids: &[NodeId]| self.is_set(ids);
-        let mut ends = Vec::new();
         if let Some(products) = self.products(&leaves) {
-            ends = self.alike.ends(&products, &mut accepted);
+            let layer = self.layer(&products);
+            for id in self.alike.ends(&products, &mut accepted) {
+                let way = self.way_to(id, &products, 3).unwrap_or_default();
+                for id in way {
+                    self.layer_of.insert(id, layer.clone());
+                }
+            }
         }
+        let mut accepted = |ids: &[NodeId]| self.is_set(ids);
         let values = leaves.iter().map(|id| self.alike.updates.get(id).copied());
         let values = values.collect::<Option<Vec<NodeId>>>();
         let mut products = Vec::new();
         let values = values.filter(|values| self.alike.check(values, &mut accepted, &mut products));
-        self.sets[index].ends = ends;
         if let Some(values) = values {
             self.sets[index].values = values;
             for ids in products {
@@ -129,35 +125,63 @@ impl<'a> Sites<'a> {
         by_left.into_iter().find_map(complete)
     }
 
-    /// Find the sums of products with the transposes of a set.
-    fn find_sums(&mut self) {
-        let mut found = Vec::new();
+    /// What is computed from one of the products on the way to `id`, both included.
+    fn way_to(&self, id: NodeId, products: &[NodeId], steps: usize) -> Option<Vec<NodeId>> {
+        if products.contains(&id) {
+            return Some(vec![id]);
+        }
+        let inputs = self.alike.node(id).inputs.iter();
+        let mut ways = inputs.filter_map(|&input| {
+            let left = steps.checked_sub(1)?;
+            self.way_to(input, products, left)
+        });
+        let mut way = ways.next()?;
+        way.push(id);
+        Some(way)
+    }
+
+    /// Move sums of products with the transposes of a set, and these products, to one layer.
+    fn gather_gradients(&mut self) {
+        let mut moved: Vec<(NodeId, String)> = Vec::new();
         for (id, _) in self.alike.live() {
             if self.alike.addends(id).is_none() || self.is_addend(id) {
                 continue;
             }
-            let terms = self.terms(id);
-            let mut products: FxHashMap<usize, Vec<Option<NodeId>>> = FxHashMap::default();
+            let mut products: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
+            let (terms, sums) = self.terms(id);
             for term in terms {
                 let right = self.alike.product(term).map(|operands| operands[1]);
                 let leaf = right.and_then(|right| self.alike.transposed(right));
-                let Some(&(set, piece)) = leaf.and_then(|leaf| self.place_of.get(&leaf)) else {
-                    continue;
-                };
-                let count = self.sets[set].leaves.len();
-                let products = products.entry(set).or_insert_with(|| vec![None; count]);
-                if let Some(slot) = products.get_mut(piece) {
-                    *slot = slot.or(Some(term));
+                if let Some(place) = leaf.and_then(|leaf| self.place_of.get(&leaf)) {
+                    products.entry(place.0).or_default().push(term);
                 }
             }
             for (set, products) in products {
-                let products: Option<Vec<NodeId>> = products.into_iter().collect();
-                found.extend(products.map(|products| (set, id, products)));
+                if products.len() < self.sets[set].leaves.len() || products.len() < 2 {
+                    continue;
+                }
+                let layer = self.layer(&products);
+                // A sum of another layer stays there.
+                let path = |id: NodeId| self.graph.scope_path(self.alike.node(id).scope);
+                let inside = sums.iter().filter(|&&id| path(id).starts_with(&layer));
+                moved.extend(inside.map(|&id| (id, layer.clone())));
+                moved.extend(products.into_iter().map(|id| (id, layer.clone())));
             }
         }
-        for (set, id, products) in found {
-            self.sets[set].sums.push((id, products));
-        }
+        self.layer_of.extend(moved);
+    }
+
+    /// The innermost layer around all of these.
+    fn layer(&self, ids: &[NodeId]) -> String {
+        let path = |id: &NodeId| self.graph.scope_path(self.alike.node(*id).scope);
+        let paths: Vec<String> = ids.iter().map(path).collect();
+        let common = |path: &str, other: &str| {
+            let parts = path.split('.').zip(other.split('.'));
+            let parts = parts.take_while(|(a, b)| a == b).map(|(a, _)| a);
+            parts.collect::<Vec<_>>().join(".")
+        };
+        let first = paths[0].clone();
+        paths.iter().fold(first, |all, path| common(&all, path))
     }
 
     /// Whether a sum is only part of another.
@@ -168,20 +192,23 @@ impl<'a> Sites<'a> {
         }
     }
 
-    /// What is added up in a sum.
-    fn terms(&self, sum: NodeId) -> Vec<NodeId> {
-        let (mut terms, mut open) = (Vec::new(), vec![sum]);
+    /// What is added up in a sum, and the sums in it.
+    fn terms(&self, sum: NodeId) -> (Vec<NodeId>, Vec<NodeId>) {
+        let (mut terms, mut sums, mut open) = (Vec::new(), Vec::new(), vec![sum]);
         while let Some(id) = open.pop() {
             match self.alike.addends(id) {
-                Some([a, b]) if id == sum || self.is_addend(id) => open.extend([b, a]),
+                Some([a, b]) if id == sum || self.is_addend(id) => {
+                    sums.push(id);
+                    open.extend([b, a]);
+                }
                 _ => terms.push(id),
             }
         }
-        terms
+        (terms, sums)
     }
 
-    /// The graph over the groups' buffers, with one product where that is chosen.
-    pub(super) fn rewritten(&self, choices: &[Choice]) -> Graph {
+    /// The graph over the groups' buffers.
+    pub(super) fn rewritten(&self) -> Graph {
         let buffers = self.groups.iter().map(|group| Variable {
             name: group.name.clone(),
             shape: group.shape(),
@@ -199,29 +226,12 @@ impl<'a> Sites<'a> {
             result: &result,
         };
         writer.leaves();
-        let of_sum = |id: NodeId| {
-            let sets = self.sets.iter().zip(choices);
-            let chosen = sets.filter(|(_, choice)| choice.gradient);
-            chosen.flat_map(move |(set, _)| set.sums.iter().filter(move |sum| sum.0 == id))
-        };
-        for (id, node) in self.alike.live() {
+        for (id, _) in self.alike.live() {
             if writer.images.get(id).is_none() {
-                let sets = self.sets.iter().zip(choices);
-                let ends = sets
-                    .filter(|(set, choice)| choice.forward && set.ends.contains(&id))
-                    .map(|(set, _)| &set.ends)
-                    .next();
-                let sums: Vec<_> = of_sum(id).collect();
-                if let Some(ends) = ends {
-                    writer.slices(ends);
-                } else if !sums.is_empty() {
-                    writer.sum(id, &sums);
-                } else {
-                    writer.copy(id);
-                }
+                writer.copy(id);
             }
             for ids in self.early.get(&id).into_iter().flatten() {
-                result.in_scope(node.scope, || writer.side_by_side(ids));
+                result.at(self.layer(ids), || writer.side_by_side(ids));
             }
         }
         writer.finish();
@@ -258,86 +268,15 @@ impl<'g> Writer<'_, 'g> {
     fn copy(&mut self, id: NodeId) {
         let node = self.sites.alike.node(id);
         let operands: Vec<Tensor<'g>> = node.inputs.iter().map(|&id| self.image(id)).collect();
-        let image = self.result.in_scope(node.scope, || {
+        let build = || {
             let op = &node.op;
             self.result.apply(op.def, op.attributes.clone(), &operands)
-        });
+        };
+        let image = match self.sites.layer_of.get(&id) {
+            Some(layer) => self.result.at(layer.clone(), build),
+            None => self.result.in_scope(node.scope, build),
+        };
         self.images.set(id, image.id());
-    }
-
-    /// The innermost layer around all of these.
-    fn scope(&self, ids: &[NodeId]) -> String {
-        let graph = self.sites.graph;
-        let path = |id: &NodeId| graph.scope_path(self.sites.alike.node(*id).scope);
-        let paths: Vec<String> = ids.iter().map(path).collect();
-        let common = |path: &str, other: &str| {
-            let parts = path.split('.').zip(other.split('.'));
-            let parts = parts.take_while(|(a, b)| a == b).map(|(a, _)| a);
-            parts.collect::<Vec<_>>().join(".")
-        };
-        let first = paths[0].clone();
-        paths.iter().fold(first, |all, path| common(&all, path))
-    }
-
-    /// Values computed as one, seen in slices.
-    fn slices(&mut self, ids: &[NodeId]) {
-        let scope = self.scope(ids);
-        let result = self.result;
-        result.at(scope, || {
-            let Some(whole) = self.side_by_side(ids) else {
-                return;
-            };
-            let last = whole.shape().rank() - 1;
-            let mut start = 0;
-            for &id in ids {
-                let size = self.sites.alike.shape(id).last();
-                let slice = whole.slice(last, start, size);
-                self.images.set(id, slice.id());
-                start += size;
-            }
-        });
-        for &id in ids {
-            if self.images.get(id).is_none() {
-                self.copy(id);
-            }
-        }
-    }
-
-    /// A sum in which products with transposed siblings are one.
-    fn sum(&mut self, id: NodeId, sums: &[&(NodeId, Vec<NodeId>)]) {
-        let mut total: Option<Tensor<'g>> = None;
-        let add = |total: Option<Tensor<'g>>, term: Tensor<'g>| {
-            Some(total.map_or(term, |total| total + term))
-        };
-        let scope = self.sites.alike.node(id).scope;
-        let result = self.result;
-        let replaced: Vec<NodeId> = sums.iter().flat_map(|sum| &sum.1).copied().collect();
-        for (_, products) in sums {
-            let scope = self.scope(products);
-            let product = result.at(scope, || self.gradient(products));
-            total = result.in_scope(self.sites.alike.node(id).scope, || add(total, product));
-        }
-        for term in self.sites.terms(id) {
-            if !replaced.contains(&term) {
-                let term = self.image(term);
-                total = result.in_scope(scope, || add(total, term));
-            }
-        }
-        if let Some(total) = total {
-            self.images.set(id, total.id());
-        }
-    }
-
-    /// [a|b|c]·[A|B|C]ᵀ for the products a·Aᵀ, b·Bᵀ and c·Cᵀ.
-    fn gradient(&mut self, products: &[NodeId]) -> Tensor<'g> {
-        let alike = &self.sites.alike;
-        let operands = products.iter().filter_map(|&id| alike.product(id));
-        let operands: Vec<[NodeId; 2]> = operands.collect();
-        let lefts: Vec<NodeId> = operands.iter().map(|operands| operands[0]).collect();
-        let leaf = alike.transposed(operands[0][1]);
-        let group = leaf.map_or(0, |leaf| self.sites.place_of[&leaf].0);
-        let left = self.joined(&lefts);
-        left.matmul(self.buffers[group].swap_last())
     }
 
     /// Values that are computed alike, computed as one.

@@ -99,6 +99,11 @@ pub(in crate::egraph) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Wo
                             false => Role::View,
                         };
                     }
+                    Lowering::Assemble if written_in_place(eg, applied, children) => {
+                        // Its pieces are written, it is not.
+                        work.elements = 0.0;
+                        work.role = Role::Memory;
+                    }
                     _ => {
                         let read: f64 = children.iter().map(|id| extents(id).elements()).sum();
                         work.role = Role::Memory;
@@ -110,4 +115,17 @@ pub(in crate::egraph) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Wo
     }
     work.time = pricing.time;
     work
+}
+
+/// Whether the kernels that compute the pieces of an assembly put them where they belong.
+fn written_in_place(eg: &Terms, applied: &Applied, children: &[Id]) -> bool {
+    let assembly = applied.op.attributes.as_assembly();
+    let from_outside = |child: &Id| {
+        let mut nodes = eg[*child].nodes.iter();
+        nodes.any(|node| match node {
+            Term::Leaf(leaf) => eg.analysis.leaves[*leaf as usize].since.is_none(),
+            _ => false,
+        })
+    };
+    assembly.is_some_and(|assembly| assembly.is_covered()) && !children.iter().any(from_outside)
 }

@@ -11,7 +11,7 @@ use crate::egraph::normal::{contract, product, reduce, rename, sum};
 use crate::ir::{Combine, Shape};
 
 /// The matrix products in a class.
-fn contractions(eg: &Terms, class: Id) -> Vec<(u32, Id, Id)> {
+pub(super) fn contractions(eg: &Terms, class: Id) -> Vec<(u32, Id, Id)> {
     eg[class]
         .nodes
         .iter()

@@ -11,6 +11,7 @@ mod contraction;
 mod movement;
 mod products;
 mod reductions;
+mod siblings;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -81,6 +82,18 @@ pub(super) const CONTRACT: &[Rule] = &[
     ),
 ];
 
+/// Products with matrices that lie side by side.
+pub(super) const SIBLINGS: &[Rule] = &[
+    rule("product of all", Kind::Contract, siblings::product_of_all),
+    rule("sum of columns", Kind::Sum, siblings::sum_of_columns),
+    rule(
+        "reshape of columns",
+        Kind::Apply,
+        siblings::reshape_of_columns,
+    ),
+    rule("sum of siblings", Kind::Sum, siblings::sum_of_siblings),
+];
+
 /// Takes common factors out of sums.
 pub(super) const FACTOR: &[Rule] = &[
     rule("merge sums", Kind::Sum, sums::merge),
@@ -98,7 +111,7 @@ pub(super) const SHARE: &[Rule] = &[
 /// Every rule once.
 pub(super) fn all() -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
-    for rule in [SIMPLIFY, CONTRACT, FACTOR, SHARE].concat() {
+    for rule in [SIMPLIFY, CONTRACT, SIBLINGS, FACTOR, SHARE].concat() {
         if rules.iter().all(|known| known.name != rule.name) {
             rules.push(rule);
         }

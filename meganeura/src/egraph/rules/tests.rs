@@ -149,6 +149,12 @@ impl Maker {
         self.op(&[TensorType::f32(from)], &[x], |_, x| x[0].reshape(to))
     }
 
+    /// Some neighbouring columns of a matrix of this size.
+    fn slice(&mut self, x: Id, size: [usize; 2], start: usize, count: usize) -> Id {
+        let ty = TensorType::f32(size);
+        self.op(&[ty], &[x], |_, x| x[0].slice(1, start, count))
+    }
+
     /// A matrix product of fresh leaves, rows × columns.
     fn contraction(&mut self) -> (Id, [Id; 2], u32) {
         let k = 2 + self.below(3);
@@ -458,6 +464,54 @@ const CONTRACTIONS: &[Instance] = &[
     }),
 ];
 
+const SIBLINGS: &[Instance] = &[
+    ("product of all", |m| {
+        let k = m.rows;
+        let whole = m.leaf(&[k, 5]);
+        let (start, count) = (m.below(3), 1 + m.below(2));
+        let part = m.slice(whole, [k, 5], start, count);
+        let left = m.leaf(&[m.columns, k]);
+        contract(&mut m.eg, k as u32, left, part)
+    }),
+    ("sum of columns", |m| {
+        let size = [m.rows, m.columns];
+        let (start, count) = (m.below(2), m.columns - 1);
+        let (whole, ..) = m.contraction();
+        let other = m.some();
+        let first = m.slice(whole, size, start, count);
+        match m.eg[other].data.extents.varies(0) {
+            true => {
+                let full = m.full();
+                let second = m.slice(full, size, start, count);
+                m.combination(first, second)
+            }
+            false => m.combination(first, other),
+        }
+    }),
+    ("reshape of columns", |m| {
+        let (k, rows, columns) = (3, m.rows, m.columns);
+        let (left, right) = (m.leaf(&[2 * rows, k]), m.leaf(&[k, columns]));
+        let whole = contract(&mut m.eg, k as u32, left, right);
+        let (start, count) = (m.below(2), columns - 1);
+        let part = m.slice(whole, [2 * rows, columns], start, count);
+        m.reshape(part, &[2 * rows, count], &[2, rows, count])
+    }),
+    ("sum of siblings", |m| {
+        let (k, rows) = (m.columns, m.rows);
+        let whole = m.leaf(&[k, 5]);
+        let products = [(0, 2), (2, 3)].map(|(start, count)| {
+            let part = m.slice(whole, [k, 5], start, count);
+            let turned = m.turned(part);
+            let left = m.leaf(&[rows, count]);
+            contract(&mut m.eg, count as u32, left, turned)
+        });
+        let (other, scale) = (m.leaf(&[rows, k]), m.coefficient());
+        let terms = [(scale, products[0]), (scale, products[1]), (-0.5, other)];
+        let count = 2 + m.below(2);
+        raw_sum(&mut m.eg, terms.into_iter().take(count))
+    }),
+];
+
 /// How often a rule found something new in its instances; all terms of all classes are equal.
 fn try_rule(rule: &Rule, make: fn(&mut Maker) -> Id) -> usize {
     let mut fired = 0;
@@ -485,7 +539,15 @@ fn try_rule(rule: &Rule, make: fn(&mut Maker) -> Id) -> usize {
 
 #[test]
 fn both_sides_of_every_rule_are_equal() {
-    let instances = [SUMS_AND_PRODUCTS, REDUCTIONS, CHOICES, VIEWS, CONTRACTIONS].concat();
+    let contractions = [CONTRACTIONS, SIBLINGS].concat();
+    let instances = [
+        SUMS_AND_PRODUCTS,
+        REDUCTIONS,
+        CHOICES,
+        VIEWS,
+        &contractions[..],
+    ]
+    .concat();
     for rule in all() {
         let found = instances.iter().find(|instance| instance.0 == rule.name);
         let Some((_, make)) = found else {

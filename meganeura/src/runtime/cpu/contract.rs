@@ -1,6 +1,6 @@
 //! Contractions: operands made ready, the product, and what is done with it.
 
-use super::depth;
+use super::depth::{self, Common};
 use super::gemm::{
     self, Addresses, Compound, Epilogue, GemmError, Matrix, Output, Problem, Soon, Target, Tile,
 };
@@ -158,15 +158,15 @@ struct Builder<'a> {
 }
 
 impl ContractProgram {
-    /// The kernel has been checked against the buffers, of which some are rewritten in every run.
+    /// The kernel has been checked against the buffers, and there is room for its parts.
     pub(super) fn new(
         kernel: &ContractKernel,
         buffers: &[Region],
         set: InstructionSet,
         workers: usize,
-        rewritten: &dyn Fn(BufferId) -> bool,
+        common: &Common<'_>,
     ) -> Result<Self, String> {
-        let parts = depth::parts(kernel, rewritten);
+        let parts = depth::parts(kernel, common.rewritten);
         let cut;
         let (whole, kernel) = match parts {
             1 => (kernel, kernel),
@@ -188,7 +188,7 @@ impl ContractProgram {
         let operands = [left.region(), right.region()];
         let after = match plain_store(&kernel.epilogue) {
             _ if parts > 1 => {
-                let (place, after) = builder.epilogue(whole, parts)?;
+                let (place, after) = builder.sum_of_parts(whole, parts, common.parts)?;
                 After::Whole(place, after)
             }
             Some(access) => {
@@ -204,7 +204,7 @@ impl ContractProgram {
             None => match builder.tile_epilogue(&operands) {
                 Some(after) => After::Tiles(after),
                 None => {
-                    let (place, after) = builder.epilogue(whole, 1)?;
+                    let (place, after) = builder.epilogue()?;
                     After::Whole(place, after)
                 }
             },
@@ -339,9 +339,16 @@ impl Builder<'_> {
             .try_fold(1usize, |all, &dim| all.checked_mul(dim));
         let memory = super::memory::Memory::new(elements.ok_or_else(too_large)?, "a contraction")
             .map_err(|error| error.to_string())?;
-        let buffer = BufferId(u32::try_from(self.buffers.len()).map_err(|_| too_large())?);
-        self.buffers.push(memory.region());
+        let region = memory.region();
         self.scratch.push(memory);
+        self.buffer(region, dims)
+    }
+
+    /// Memory as a buffer of its own.
+    fn buffer(&mut self, region: Region, dims: &[usize]) -> Result<Access, String> {
+        let buffer = u32::try_from(self.buffers.len());
+        let buffer = BufferId(buffer.map_err(|_| "it has too many operands".to_owned())?);
+        self.buffers.push(region);
         let mut strides = contiguous(dims);
         strides.pop();
         Ok(Access {
@@ -433,29 +440,43 @@ impl Builder<'_> {
         after.columns_apart().then_some(after)
     }
 
-    /// The product in memory, and a loop kernel that takes it from there, adding up its parts.
-    fn epilogue(
+    /// The product in memory, and a loop kernel that takes it from there.
+    fn epilogue(&mut self) -> Result<(Place, LoopProgram), String> {
+        let kernel = self.kernel;
+        let (outer, columns) = kernel.result_domain();
+        let access = self.reserve(&[&outer[..], &[columns]].concat())?;
+        let after = self.after(kernel, std::iter::once(access.clone()));
+        Ok((Place::new(&access, &self.buffers), after))
+    }
+
+    /// The parts of a product in memory, and a loop kernel that adds them up.
+    fn sum_of_parts(
         &mut self,
         kernel: &ContractKernel,
         parts: usize,
+        room: Region,
     ) -> Result<(Place, LoopProgram), String> {
         let (outer, columns) = kernel.result_domain();
+        let all = self.buffer(room, &[&[parts], &outer[..], &[columns]].concat())?;
         let size = outer.iter().product::<usize>() * columns;
-        let cut: &[usize] = if parts > 1 { &[parts] } else { &[] };
-        let all = self.reserve(&[cut, &outer, &[columns]].concat())?;
         let part = |index: usize| Access {
             offset: index * size,
-            strides: all.strides[cut.len()..].to_vec(),
+            strides: all.strides[1..].to_vec(),
             ..all.clone()
         };
-        let body = with_product(&kernel.epilogue, (0..parts).map(part));
+        let after = self.after(kernel, (0..parts).map(part));
+        Ok((Place::new(&all, &self.buffers), after))
+    }
+
+    /// A loop kernel that does what a product's epilogue does, with the sum of some elements.
+    fn after(&self, kernel: &ContractKernel, product: impl Iterator<Item = Access>) -> LoopProgram {
+        let (outer, columns) = kernel.result_domain();
         let after = LoopKernel {
             outer,
             columns,
-            body,
+            body: with_product(&kernel.epilogue, product),
         };
-        let after = loops::compile(&after, &self.buffers, self.set, self.workers);
-        Ok((Place::new(&all, &self.buffers), after))
+        loops::compile(&after, &self.buffers, self.set, self.workers)
     }
 }
 

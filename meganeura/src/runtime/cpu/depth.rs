@@ -5,6 +5,7 @@
 //! it updated. Parts are products of their own, added up in order afterwards. How many there
 //! are depends on sizes only, so that results do not depend on the number of threads.
 
+use super::memory::Region;
 use crate::schedule::kernel::{Access, BufferId, ContractKernel, Instruction, Operand};
 
 /// How many parts, if so many divide the depth.
@@ -17,6 +18,25 @@ const WORTH_CUTTING: usize = 1 << 20;
 const TAKE_BACK: f64 = 2.5;
 /// Cycles to store a float of a part and add it up.
 const ADD_UP: f64 = 3.0;
+
+/// Floats for all parts of a result: one MiB.
+const RESULTS: usize = 256 * 1024;
+
+/// What the products of a plan have in common.
+pub(super) struct Common<'a> {
+    /// Whether a buffer is written in every run.
+    pub rewritten: &'a dyn Fn(BufferId) -> bool,
+    /// Room for the parts of a result, one product at a time.
+    pub parts: Region,
+}
+
+/// How many floats there must be for the parts of a product's result.
+pub(super) fn elements(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> bool) -> usize {
+    match parts(kernel, rewritten) {
+        1 => 0,
+        parts => parts * kernel.rows() * kernel.columns(),
+    }
+}
 
 /// How many parts a product is cut into; one, if it is not. Some buffers are rewritten in every
 /// run.
@@ -43,10 +63,11 @@ pub(super) fn parts(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> boo
     let batch = kernel.batch.len();
     let shared = shared(left, batch + kernel.m.len(), m * k) + shared(right, batch, k * n);
     let fits = |parts: &usize| {
-        let results = (m * n).saturating_mul(*parts) as f64;
+        let results = (m * n).saturating_mul(*parts);
         kernel.k[0].is_multiple_of(*parts)
             && k / parts >= DEPTH
-            && results * ADD_UP <= shared * TAKE_BACK
+            && results <= RESULTS
+            && results as f64 * ADD_UP <= shared * TAKE_BACK
     };
     PARTS.into_iter().find(fits).unwrap_or(1)
 }

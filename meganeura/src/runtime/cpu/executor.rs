@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::attention::AttentionProgram;
 use super::bounds;
 use super::contract::ContractProgram;
+use super::depth::{self, Common};
 use super::index::{GatherProgram, ScatterAddProgram};
 use super::loops::{self, LoopProgram};
 use super::memory::{Memory, Region};
@@ -117,7 +118,7 @@ impl CpuExecutor {
         &self,
         kernel: &Kernel,
         regions: &[Region],
-        rewritten: &dyn Fn(BufferId) -> bool,
+        common: &Common<'_>,
     ) -> Result<Ready, RunError> {
         let wrong = |message| RunError::Kernel {
             kernel: kernel.name.clone(),
@@ -130,7 +131,7 @@ impl CpuExecutor {
                 Ready::Loop(Box::new(loops::compile(kernel, regions, self.set, workers)))
             }
             Action::Contract(kernel) => {
-                let program = ContractProgram::new(kernel, regions, self.set, workers, rewritten);
+                let program = ContractProgram::new(kernel, regions, self.set, workers, common);
                 Ready::Contract(Box::new(program.map_err(wrong)?))
             }
             Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions)),
@@ -251,8 +252,17 @@ impl Executor for CpuExecutor {
         let mut needs = Needs::default();
         let writes: HashSet<BufferId> = plan.kernels.iter().flat_map(Kernel::writes).collect();
         let rewritten = |buffer: BufferId| writes.contains(&buffer);
+        let parts = plan.kernels.iter().map(|kernel| match &kernel.action {
+            Action::Contract(kernel) => depth::elements(kernel, &rewritten),
+            _ => 0,
+        });
+        let parts = Memory::new(parts.max().unwrap_or(0), "parts of products")?;
+        let common = Common {
+            rewritten: &rewritten,
+            parts: parts.region(),
+        };
         for kernel in &plan.kernels {
-            let ready = self.compile(kernel, &regions, &rewritten)?;
+            let ready = self.compile(kernel, &regions, &common)?;
             let (scratch, shared) = ready.needs();
             needs.scratch = needs.scratch.max(scratch);
             needs.shared = needs.shared.max(shared);
@@ -271,6 +281,7 @@ impl Executor for CpuExecutor {
             kernel.bind(&scratch, shared.region().base);
         }
         owned.push(shared);
+        owned.push(parts);
         self.programs.push(Program {
             kernels,
             owned,

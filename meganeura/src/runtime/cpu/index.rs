@@ -83,8 +83,9 @@ impl ScatterAddProgram {
         }
     }
 
-    /// Runs the kernel. Each task has some columns of the output, or some rows, for itself,
-    /// so that every element is added up in the order of the indices.
+    /// Runs the kernel. Each task has some rows of the output for itself, which other kernels
+    /// give the same thread, or some columns where many updates may fall on few rows: every
+    /// element is added up in the order of the indices.
     ///
     /// # Safety
     /// The buffers are still there and nobody else uses them.
@@ -93,7 +94,7 @@ impl ScatterAddProgram {
         let tasks = (work / TASK).clamp(1, TASKS);
         let columns = tasks.min(self.width / COLUMNS);
         // SAFETY: the caller's promise; tasks have rectangles of their own.
-        if columns > 1 {
+        if columns > 1 && self.count > self.rows {
             pool.run(columns, |task, _| unsafe {
                 self.rectangle(0..self.rows, share(self.width, columns, task));
             });

@@ -249,10 +249,15 @@ impl AttentionProgram {
                 (self.loops.exponentials)(p.add(at), count, shift);
                 let mean = *sums.row(task.batch, query, head);
                 (self.loops.centered)(s.add(at), p.add(at), count, mean);
-                for row in [p, s] {
-                    std::slice::from_raw_parts_mut(row, at).fill(0.0);
-                    let after = keys.len() - at - count;
-                    std::slice::from_raw_parts_mut(row.add(at + count), after).fill(0.0);
+                let [before, after] = self.read_beside(keys, seen, [start, end]);
+                for hidden in [before, after]
+                    .into_iter()
+                    .filter(|hidden| !hidden.is_empty())
+                {
+                    for row in [p, s] {
+                        let row = row.add(hidden.start);
+                        std::slice::from_raw_parts_mut(row, hidden.len()).fill(0.0);
+                    }
                 }
             }
             if let Some(target) = task.query.filter(|_| seen[0] < seen[1]) {
@@ -267,6 +272,25 @@ impl AttentionProgram {
                 self.tiles.multiply(size, left, right, to, true);
             }
         }
+    }
+
+    /// What products read of a query's scores beside those of the keys from `start` to `end`
+    /// that it sees: as far as other queries of its tile see, and tiles of keys that it sees a
+    /// part of.
+    fn read_beside(
+        &self,
+        keys: &Range<usize>,
+        seen: [usize; 2],
+        [start, end]: [usize; 2],
+    ) -> [Range<usize>; 2] {
+        let [start, end] = [start, end].map(|key| key - keys.start);
+        if start == end {
+            return [0..keys.len(), 0..0];
+        }
+        let tile = self.tiles.rows();
+        let first = (start / tile * tile).min(seen[0] - keys.start);
+        let last = end.next_multiple_of(tile).max(seen[1] - keys.start);
+        [first..start, end..last.min(keys.len())]
     }
 
     /// The gradients of some keys and values, from the queries of a block that see them.

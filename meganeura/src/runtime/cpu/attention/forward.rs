@@ -188,8 +188,10 @@ impl AttentionProgram {
             // SAFETY: the caller's promise.
             unsafe {
                 let to = (to.add(index * panel), stride);
+                let columns = end - keys.start - index * panel;
+                let columns = self.tiles.padded(columns.min(panel));
                 self.tiles
-                    .multiply([rows, panel, width], left, right, to, false);
+                    .multiply([rows, columns, width], left, right, to, false);
             }
         }
     }

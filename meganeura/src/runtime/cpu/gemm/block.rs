@@ -9,7 +9,7 @@
 use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
-use super::prepare::{self, Rows, Scratch};
+use super::prepare::{self, Panel, Rows, Scratch};
 use super::problem::{Epilogue, Operand, Problem, Soon, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
 use crate::runtime::cpu::pool::Pool;
@@ -112,7 +112,7 @@ pub(super) fn run(
         row_unit: problem.row_unit,
         prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
         prepare_b: prepare::cost_of_b(&problem.b, problem.size),
-        fetch_b: prepare::cost_of_fetching(k, n),
+        fetch_b: prepare::cost_of_direct_b(&problem.b, problem.size),
         direct_rows: prepare::direct_rows(&problem.b),
         keeps_sums: match destination {
             Destination::Memory(_) => false,
@@ -281,6 +281,21 @@ impl Job<'_> {
         list.truncate(block.depth.len());
     }
 
+    /// Lists the rows of the next panel of B where it lies in memory: its first reader jumps
+    /// from row to row, which the hardware does not foresee.
+    fn list_next_panel(&self, next: Option<&Panel>, depth: usize, list: &mut Vec<Soon>) -> bool {
+        let jumps = |panel: &&Panel| panel.stride > panel.registers * self.kernels.lanes;
+        let Some(panel) = next.filter(jumps) else {
+            return false;
+        };
+        list.clear();
+        list.extend((0..depth).map(|step| Soon {
+            from: panel.from.wrapping_add(step * panel.stride),
+            written: false,
+        }));
+        true
+    }
+
     /// Hands on the transpose of a block's sums.
     fn turn(&self, block: &Block, function: &dyn Epilogue, scratch: &mut Scratch) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
@@ -333,9 +348,22 @@ impl Job<'_> {
                 )
             }
         };
-        let Scratch { panels, soon, .. } = scratch;
+        let Scratch {
+            panels,
+            soon,
+            soon_b,
+            ..
+        } = scratch;
         self.list_soon(block, &rows, (c, c_stride), soon);
-        for panel in panels.iter() {
+        let first_strip = rows.start == block.rows.start;
+        for (index, panel) in panels.iter().enumerate() {
+            let next = panels.get(index + 1).filter(|_| first_strip);
+            let b_too = self.list_next_panel(next, block.depth.len(), soon_b);
+            let (soon, soon_offset) = if b_too {
+                (&*soon_b, 0)
+            } else {
+                (&*soon, panel.first)
+            };
             let Some(kernel) = self.kernels.get(a.along, rows.len(), panel.registers) else {
                 unreachable!("there are kernels for all rows up to the tallest");
             };
@@ -350,7 +378,7 @@ impl Job<'_> {
                 columns: panel.columns,
                 accumulate,
                 soon,
-                soon_offset: panel.first,
+                soon_offset,
             };
             // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
             // and depth; the tile of C lies in the destination's memory, where it belongs to

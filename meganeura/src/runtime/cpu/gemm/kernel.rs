@@ -132,7 +132,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
         let mut sums = [[V::splat(0.0); REGISTERS]; ROWS];
         let (mut a, mut b) = (call.a, call.b);
         // A few lines of memory at a time, so that they do not queue up.
-        let steps_between = depth / (call.soon.len() + 1);
+        let steps_between = depth / call.soon.len().max(1);
         let mut left = depth;
         let mut soon = call.soon.iter();
         while left > 0 {

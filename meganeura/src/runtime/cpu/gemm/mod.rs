@@ -12,6 +12,10 @@
 //! part, `prepare` makes operands readable for micro-kernels (in place, or with `pack`), and
 //! `kernel` computes tiles in registers of the widest instruction set there is (`vector`).
 //! Products with few rows or columns go through `dot` instead.
+//!
+//! Epilogues wait for memory more than they compute: optimizers read moments that no cache holds
+//! any more, and results go to lines that another core had last. An [`Epilogue`] therefore says
+//! what it needs [`Soon`], and micro-kernels fetch that a line at a time between their steps.
 
 mod block;
 mod compound;

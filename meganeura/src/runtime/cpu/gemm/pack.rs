@@ -173,9 +173,26 @@ pub(super) unsafe fn copy_runs<V: Vector>(
     to: *mut f32,
     room: usize,
 ) {
-    if runs.length <= V::LANES && runs.skipped == 0 {
-        // SAFETY: passed on to the caller.
-        return unsafe { copy_short_runs::<V>(from, runs, to, room) };
+    if runs.length <= V::LANES {
+        let Some((&start, others)) = runs.starts.split_first() else {
+            return;
+        };
+        if runs.skipped == 0 {
+            // SAFETY: passed on to the caller.
+            return unsafe { copy_short_runs::<V>(from, runs, to, room) };
+        }
+        let first = (runs.length - runs.skipped).min(runs.count);
+        let others = Runs {
+            starts: others,
+            skipped: 0,
+            count: runs.count - first,
+            ..*runs
+        };
+        // SAFETY: the runs are readable, and the room holds what is stored.
+        return unsafe {
+            copy_run::<V>(from.add(start + runs.skipped), first, to, room);
+            copy_short_runs::<V>(from, &others, to.add(first), room - first);
+        };
     }
     let (mut done, mut skipped) = (0, runs.skipped);
     for &start in runs.starts {

@@ -39,11 +39,21 @@ pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
 
 /// About how many cycles it takes to fetch an element of a matrix of that size.
 pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
-    // Larger ones hardly stay in the last-level cache from one product to the next.
-    if rows.saturating_mul(columns) > 1024 * 1024 {
-        0.7
-    } else {
-        0.1
+    match rows.saturating_mul(columns) {
+        // Half of a second-level cache.
+        ..=0x2_0000 => 0.1,
+        // Larger ones hardly stay in the last-level cache from one product to the next.
+        ..=0x10_0000 => 0.3,
+        _ => 0.7,
+    }
+}
+
+/// The same for an element of B that is read where it lies: from the second-level cache for
+/// every few rows of A where it does not stay in the first.
+pub(super) fn cost_of_direct_b(b: &Operand<'_>, size: [usize; 3]) -> f64 {
+    match direct_rows(b) {
+        DIRECT_ROWS => cost_of_fetching(size[2], size[1]),
+        _ => cost_of_b(b, size),
     }
 }
 
@@ -87,6 +97,8 @@ pub(super) struct Scratch {
     pub panels: Vec<Panel>,
     /// Memory that is needed soon.
     pub soon: Vec<Soon>,
+    /// The same of the next panel of B.
+    pub soon_b: Vec<Soon>,
     /// Where rows are cut into strips.
     pub cuts: Vec<usize>,
 }

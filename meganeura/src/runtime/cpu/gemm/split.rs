@@ -12,6 +12,8 @@ const BLOCK_OF_B: usize = 128 * 1024;
 pub(super) const WIDEST: usize = 512;
 /// Partial sums that wait for more depth: one MiB.
 const PARTIAL_SUMS: usize = 256 * 1024;
+/// Cycles that a row of a block costs beside its elements, mostly in epilogues.
+const ROW: f64 = 60.0;
 /// Cycles to write a float to a line that another core has fetched: between 2 where the cores
 /// share a last-level cache and 7 where they do not.
 const MEETING: f64 = 2.5;
@@ -148,6 +150,7 @@ impl Costs {
         let unit = rows * columns * depth / lanes as f64
             + rows * depth * blocks * self.prepare_a
             + columns * depth * prepare_b
+            + rows * blocks * ROW
             + 500.0;
         let rounds = (self.batches * grid.rows * grid.columns).div_ceil(threads) as f64;
         // The threads do not run at quite the same speed: the shorter the last unit, the

@@ -52,8 +52,10 @@ pub(super) struct State {
     pub(super) index: Own<usize>,
     /// Each walk at the start of the row.
     pub(super) starts: Own<*mut f32>,
-    /// For each walk, the element at the start of each row of the tile.
+    /// For each walk, the element at the start of each row of the tile, and of the next.
     pub(super) listed: Vec<Own<usize>>,
+    /// The rows of the next tile, as far as they are listed.
+    pub(super) next: Range<usize>,
     pub(super) pending: Own<PendingState>,
 }
 
@@ -88,8 +90,9 @@ impl LoopProgram {
             listed: code
                 .walks
                 .iter()
-                .map(|walk| Own::filled(0, if walk.listed { code.tile_rows() } else { 0 }))
+                .map(|walk| Own::filled(0, if walk.listed { 2 * code.tile_rows() } else { 0 }))
                 .collect(),
+            next: 0..0,
             pending: Own::filled(
                 PendingState {
                     address: 0,
@@ -189,7 +192,8 @@ impl LoopProgram {
                 }
                 Tiling::Narrow { rows: height } => {
                     for first in rows.clone().step_by(height) {
-                        self.tile(state, first, height.min(rows.end - first));
+                        let count = height.min(rows.end - first);
+                        self.tile(state, first, count, rows.end);
                     }
                 }
             }
@@ -291,7 +295,7 @@ impl LoopProgram {
     }
 
     /// All phases of a few short rows.
-    unsafe fn tile(&self, state: &mut State, first: usize, rows: usize) {
+    unsafe fn tile(&self, state: &mut State, first: usize, rows: usize, end: usize) {
         let code = &self.code;
         unflatten(&code.outer, first, &mut state.index);
         for (walk, start) in code.walks.iter().zip(state.starts.iter_mut()) {
@@ -301,7 +305,7 @@ impl LoopProgram {
             }
             state.table[usize::from(walk.slot)] = *start;
         }
-        self.list_rows(state, first, rows);
+        self.list_tile(state, first, rows, end);
         let tile = Tile {
             rows,
             columns: code.columns,
@@ -318,27 +322,45 @@ impl LoopProgram {
         }
     }
 
-    /// Lists the addresses of a tile's rows, a run along the last outer axis at a time.
-    fn list_rows(&self, state: &mut State, first: usize, rows: usize) {
+    /// Lists the addresses of a tile's rows, and of those behind it up to `end`.
+    fn list_tile(&self, state: &mut State, first: usize, rows: usize, end: usize) {
+        let height = self.code.tile_rows();
+        if self.code.walks.iter().all(|walk| !walk.listed) {
+            return;
+        }
+        if state.next == (first..first + rows) {
+            for listed in state.listed.iter_mut().filter(|listed| !listed.is_empty()) {
+                listed.copy_within(height..height + rows, 0);
+            }
+        } else {
+            self.list_rows(state, first..first + rows, 0);
+        }
+        state.next = first + rows..end.min(first + rows + height);
+        self.list_rows(state, state.next.clone(), height);
+        unflatten(&self.code.outer, first, &mut state.index);
+    }
+
+    /// Lists the addresses of rows, a run along the last outer axis at a time.
+    fn list_rows(&self, state: &mut State, rows: Range<usize>, at: usize) {
         let code = &self.code;
         let length = code.outer.last().copied().unwrap_or(1);
         let mut done = 0;
-        while done < rows && code.walks.iter().any(|walk| walk.listed) {
-            unflatten(&code.outer, first + done, &mut state.index);
+        while done < rows.len() {
+            unflatten(&code.outer, rows.start + done, &mut state.index);
             let along = state.index.last().copied().unwrap_or(0);
-            let run = (length - along).min(rows - done);
+            let run = (length - along).min(rows.len() - done);
             for (walk, listed) in code.walks.iter().zip(&mut state.listed) {
                 if walk.listed {
                     let start = address(&walk.strides, &state.index);
                     let step = walk.strides.last().copied().unwrap_or(0);
-                    for (row, element) in listed[done..done + run].iter_mut().enumerate() {
+                    let listed = &mut listed[at + done..at + done + run];
+                    for (row, element) in listed.iter_mut().enumerate() {
                         *element = start + row * step;
                     }
                 }
             }
             done += run;
         }
-        unflatten(&code.outer, first, &mut state.index);
     }
 
     /// Runs steps over `count` elements.
@@ -425,12 +447,13 @@ impl LoopProgram {
                     full,
                 } => {
                     let columns = if full { tile.columns } else { 1 };
-                    let starts = &state.listed[walk][..tile.rows];
+                    let (starts, next) = self.listed(state, walk, tile);
                     let base = self.code.walks[walk].base;
                     if !convert {
                         let rows = Rows {
                             base,
                             starts,
+                            next,
                             columns,
                             stride,
                             roomy: full,
@@ -450,12 +473,13 @@ impl LoopProgram {
                     splat,
                 } => {
                     let columns = if full { tile.columns } else { 1 };
-                    let starts = &state.listed[walk][..tile.rows];
+                    let (starts, next) = self.listed(state, walk, tile);
                     let base = self.code.walks[walk].base;
                     if !convert && !splat {
                         let rows = Rows {
                             base,
                             starts,
+                            next,
                             columns,
                             stride,
                             roomy: false,
@@ -484,11 +508,19 @@ impl LoopProgram {
         }
     }
 
+    /// The addresses of a tile's rows, and of the next tile's.
+    fn listed<'a>(&self, state: &'a State, walk: usize, tile: &Tile) -> (&'a [usize], &'a [usize]) {
+        let (rows, next) = state.listed[walk].split_at(self.code.tile_rows());
+        (&rows[..tile.rows], &next[..state.next.len()])
+    }
+
     /// The rows of a tile that a walk takes every second element of.
     fn rows_of<'a>(&self, state: &'a State, walk: usize, tile: &Tile) -> Rows<'a> {
+        let (starts, next) = self.listed(state, walk, tile);
         Rows {
             base: self.code.walks[walk].base,
-            starts: &state.listed[walk][..tile.rows],
+            starts,
+            next,
             columns: tile.columns,
             stride: 2,
             roomy: true,

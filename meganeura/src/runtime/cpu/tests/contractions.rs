@@ -1,11 +1,12 @@
 //! Contractions with everything around them.
 
-use super::{Buffers, access, dense, load, oracle, run_with};
+use super::{Buffers, access, dense, load, oracle, run_all, run_with};
 use crate::ir::{Combine, ScalarOp};
+use crate::runtime::cpu::depth;
 use crate::runtime::cpu::vector::InstructionSet;
 use crate::schedule::kernel::{
-    Access, Accumulate, Action, Body, BufferId, ContractKernel, Instruction, Operand, Program,
-    Store, ValueId,
+    Access, Accumulate, Action, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand,
+    Program, Store, ValueId,
 };
 
 fn values(count: usize) -> Vec<f32> {
@@ -83,6 +84,59 @@ fn plain_products() {
             let mut buffers = Buffers::default();
             let (kernel, _) = plain(&batch, size, &mut buffers);
             check(kernel, &buffers);
+        }
+    }
+}
+
+/// Stores what a buffer holds in another.
+fn copy([from, to]: [BufferId; 2], count: usize) -> Action {
+    let mut program = Program::default();
+    let value = program.push(load(from, &[0], 1));
+    let stores = vec![Store {
+        value,
+        access: access(to, &[0], 1),
+    }];
+    Action::Loop(LoopKernel {
+        outer: vec![1],
+        columns: count,
+        body: Body {
+            program,
+            stores,
+            accumulates: Vec::new(),
+        },
+    })
+}
+
+#[test]
+fn deep_products_of_operands_that_other_kernels_write() {
+    let size @ [m, n, k] = [20, 24, 3072];
+    for sums in [false, true] {
+        let mut buffers = Buffers::default();
+        let (mut kernel, _) = plain(&[], size, &mut buffers);
+        let right = kernel.right.as_load().expect("it lies in memory").buffer;
+        let source = buffers.floats(&values(k * n));
+        let total = buffers.empty(n);
+        if sums {
+            kernel.epilogue.accumulates.push(Accumulate {
+                combine: Combine::Sum,
+                value: ValueId(0),
+                access: access(total, &[0], 1),
+            });
+        }
+        let written = |buffer| buffer == right;
+        assert_eq!(depth::parts(&kernel, &written), 8, "{m} x {n} x {k}");
+        assert_eq!(depth::parts(&kernel, &|_| false), 1, "nothing is written");
+        let product = Action::Contract(kernel);
+        let expected = oracle::run(&product, &buffers);
+        let actions = [copy([source, right], k * n), product];
+        let set = InstructionSet::detect();
+        let one = run_all(&actions, &buffers, 1, set).expect("sound");
+        if let Err(difference) = oracle::compare(&expected, &buffers, &one) {
+            panic!("{difference}");
+        }
+        for threads in [2, 3, 5] {
+            let other = run_all(&actions, &buffers, threads, set).expect("sound");
+            assert!(one == other, "other results with {threads} threads");
         }
     }
 }

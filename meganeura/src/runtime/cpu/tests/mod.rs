@@ -60,6 +60,20 @@ pub(super) fn run_with(
     threads: usize,
     set: InstructionSet,
 ) -> Result<Buffers, RunError> {
+    run_all(std::slice::from_ref(action), buffers, threads, set)
+}
+
+/// Runs kernels one after the other, twice, with so many threads and one instruction set.
+pub(super) fn run_all(
+    actions: &[Action],
+    buffers: &Buffers,
+    threads: usize,
+    set: InstructionSet,
+) -> Result<Buffers, RunError> {
+    let kernel = |action: &Action| Kernel {
+        name: "test".to_owned(),
+        action: action.clone(),
+    };
     let plan = Plan {
         buffers: buffers
             .0
@@ -71,10 +85,7 @@ pub(super) fn run_with(
                 gaps: false,
             })
             .collect(),
-        kernels: vec![Kernel {
-            name: "test".to_owned(),
-            action: action.clone(),
-        }],
+        kernels: actions.iter().map(kernel).collect(),
         ..Plan::default()
     };
     let mut executor = CpuExecutor::with_instructions(NonZero::new(threads), set);

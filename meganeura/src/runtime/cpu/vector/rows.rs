@@ -15,6 +15,8 @@ pub(in super::super) type RowsFn = unsafe fn(tile: *mut f32, memory: &Rows<'_>);
 pub(in super::super) struct Rows<'a> {
     pub base: *mut f32,
     pub starts: &'a [usize],
+    /// The rows that are worked on next, which are worth fetching meanwhile.
+    pub next: &'a [usize],
     pub columns: usize,
     pub stride: usize,
     /// Whether a whole vector may be written from any row of the tile on.
@@ -22,11 +24,39 @@ pub(in super::super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Asks for the next tile's row in place of one. Rows are too short, and too many of them
+    /// take turns, for the hardware to notice that they follow each other.
+    #[inline(always)]
+    fn fetch<const WRITE: bool>(&self, row: usize) {
+        /// Floats of a cache line.
+        const LINE: usize = 16;
+        let Some(&start) = self.next.get(row) else {
+            return;
+        };
+        let from = self.base.wrapping_add(start);
+        let last = self.columns.saturating_sub(1) * self.stride;
+        for at in (0..last).step_by(LINE).chain([last]) {
+            let at = from.wrapping_add(at);
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a hint; it reads nothing that the program could notice.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+                match WRITE {
+                    true => _mm_prefetch::<_MM_HINT_ET0>(at.cast()),
+                    false => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
+                }
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = at;
+        }
+    }
+
     /// A single row.
     pub fn one(base: *mut f32, columns: usize, stride: usize) -> Self {
         Rows {
             base,
             starts: &[0],
+            next: &[],
             columns,
             stride,
             roomy: false,
@@ -74,6 +104,7 @@ unsafe fn gather<L: Lanes>(tile: *mut f32, memory: &Rows<'_>) {
     } = *memory;
     let roomy = memory.roomy && columns > 1;
     for (row, &start) in memory.starts.iter().enumerate() {
+        memory.fetch::<false>(row);
         // SAFETY: the caller's promise; parts stay within the columns.
         unsafe {
             let (from, to) = (memory.base.add(start), tile.add(row * columns));
@@ -105,6 +136,7 @@ unsafe fn gather<L: Lanes>(tile: *mut f32, memory: &Rows<'_>) {
 unsafe fn gather_pairs<L: Lanes>(even: *mut f32, odd: *mut f32, memory: &Rows<'_>) {
     let Rows { columns, roomy, .. } = *memory;
     for (row, &start) in memory.starts.iter().enumerate() {
+        memory.fetch::<false>(row);
         // SAFETY: the caller's promise; parts stay within the columns.
         unsafe {
             let from = memory.base.add(start);
@@ -133,6 +165,7 @@ unsafe fn scatter_pairs<L: Lanes>(even: *mut f32, odd: *mut f32, memory: &Rows<'
         }
     };
     for (row, &start) in memory.starts.iter().enumerate() {
+        memory.fetch::<true>(row);
         // SAFETY: the caller's promise; parts stay within the columns.
         unsafe {
             let to = memory.base.add(start);
@@ -154,6 +187,7 @@ unsafe fn scatter<L: Lanes>(tile: *mut f32, memory: &Rows<'_>) {
         columns, stride, ..
     } = *memory;
     for (row, &start) in memory.starts.iter().enumerate() {
+        memory.fetch::<true>(row);
         // SAFETY: the caller's promise; parts stay within the columns.
         unsafe {
             let (from, to) = (tile.add(row * columns), memory.base.add(start));
@@ -268,6 +302,7 @@ mod tests {
                     let rows = Rows {
                         base: copy.as_mut_ptr(),
                         starts: &starts,
+                        next: &starts[1..],
                         columns,
                         stride,
                         roomy: false,
@@ -316,6 +351,7 @@ mod tests {
                 let rows = Rows {
                     base: memory.as_mut_ptr(),
                     starts: &starts,
+                    next: &[],
                     columns,
                     stride: 2,
                     roomy: columns % 2 == 0,

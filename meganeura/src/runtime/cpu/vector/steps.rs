@@ -121,6 +121,8 @@ impl<First: Function, Second: Function> Function for Pair<First, Second> {
 
 /// Where the vectors of an operand come from.
 trait Source {
+    /// Whether the lanes behind a part are 0.
+    const ENDS_IN_ZEROS: bool;
     /// What is known before the loop.
     type Ready<L: Lanes>: Copy;
 
@@ -151,6 +153,7 @@ struct Splat;
 struct Absent;
 
 impl Source for Stream {
+    const ENDS_IN_ZEROS: bool = true;
     type Ready<L: Lanes> = *const f32;
 
     #[inline(always)]
@@ -172,6 +175,7 @@ impl Source for Stream {
 }
 
 impl Source for Splat {
+    const ENDS_IN_ZEROS: bool = false;
     type Ready<L: Lanes> = L;
 
     #[inline(always)]
@@ -192,6 +196,7 @@ impl Source for Splat {
 }
 
 impl Source for Absent {
+    const ENDS_IN_ZEROS: bool = true;
     type Ready<L: Lanes> = L;
 
     #[inline(always)]
@@ -314,10 +319,15 @@ unsafe fn fold<L: Lanes, K: Folding, F: Function, A: Source, B: Source>(
         let rest = count - i;
         if rest > 0 {
             let b = B::part::<L>(b, i, rest);
-            let value = F::apply(A::part::<L>(a, i, rest), b, b);
-            let mut lanes = [K::COMBINE.identity(); 16];
-            value.store_partial(lanes.as_mut_ptr(), rest);
-            sums[1] = K::fold(sums[1], L::load(lanes.as_ptr()));
+            let mut value = F::apply(A::part::<L>(a, i, rest), b, b);
+            // Of zeros both functions make 0, which a sum does not notice; and a vector just
+            // stored in part could not be loaded before all earlier stores are done.
+            if K::COMBINE != Combine::Sum || !A::ENDS_IN_ZEROS || !B::ENDS_IN_ZEROS {
+                let mut lanes = [K::COMBINE.identity(); 16];
+                value.store_partial(lanes.as_mut_ptr(), rest);
+                value = L::load(lanes.as_ptr());
+            }
+            sums[1] = K::fold(sums[1], value);
         }
         let sum = K::fold(K::fold(sums[0], sums[1]), K::fold(sums[2], sums[3]));
         let mut lanes = [K::COMBINE.identity(); 16];
