@@ -1,6 +1,9 @@
 //! The optimized graph equals the graph as given: values, NaNs, gradients; and gradients of
 //! normalizations and losses come out in closed form.
 
+// Every example brings what the examples share.
+#![allow(clippy::duplicate_mod)]
+
 mod egraph {
     pub mod contraction;
     pub mod examples;
