@@ -11,7 +11,7 @@ use meganeura::prelude::*;
 /// 64 pixels → 10 class scores.
 #[derive(Model)]
 #[model(input(pixels: [batch, 64]), output = [batch, 10])]
-struct Digits {
+pub struct Digits {
     #[layer(out = 256)]
     hidden: (Linear, LayerNorm, Gelu),
     #[layer(out = 256)]

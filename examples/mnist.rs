@@ -13,7 +13,7 @@ use meganeura::prelude::*;
 /// 28×28 pixels → 10 class scores.
 #[derive(Model)]
 #[model(input(image: [batch, 784]), output = [batch, 10])]
-struct Classifier {
+pub struct Classifier {
     #[layer(out = 512)]
     hidden: (Linear, LayerNorm, Gelu),
     #[layer(out = 10)]

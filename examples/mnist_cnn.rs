@@ -13,7 +13,7 @@ use meganeura::prelude::*;
 /// 28×28 pixels → 10 class scores.
 #[derive(Model)]
 #[model(input(image: [batch, 1, 28, 28]), output = [batch, 10])]
-struct Classifier {
+pub struct Classifier {
     #[layer(out = 32, kernel = 3, padding = 1)]
     first: Conv2d,
     halve: (Relu, MaxPool2d),

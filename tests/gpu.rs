@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use device::load;
 use meganeura::autodiff::gradients;
+use meganeura::egraph::CostModel;
 use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Tensor};
 use meganeura::ops;
 use meganeura::plan::Plan;
@@ -266,5 +267,22 @@ fn steps_follow_each_other_and_repeat_bit_by_bit() {
             losses[0].windows(2).all(|pair| pair[1] < pair[0]),
             "{losses:?}"
         );
+    }
+}
+
+#[test]
+fn graphs_are_rewritten_by_the_devices_own_rates() {
+    let Some(executors) = executors("graphs_are_rewritten_by_the_devices_own_rates") else {
+        return;
+    };
+    let (processor, card) = (CostModel::default(), CostModel::gpu());
+    assert!(card.byte < processor.byte && card.flop < processor.flop);
+    for executor in executors {
+        // A software driver computes on the processor.
+        let expected = match executor.context().adapter().is_software() {
+            true => &processor,
+            false => &card,
+        };
+        assert_eq!(executor.cost_model(), *expected, "{}", executor.describe());
     }
 }

@@ -5,12 +5,13 @@ mod support;
 use std::collections::HashMap;
 
 use meganeura::autodiff::gradients;
+use meganeura::egraph::{CostModel, Rewrites, optimize};
 use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Pool, Tensor, VariableKind};
 use meganeura::layers::{Rope, SelfAttention};
 use meganeura::model::{Layer, Settings};
 use meganeura::ops;
 use meganeura::plan::{Plan, Role};
-use meganeura::schedule::kernel::{Action, LoopKernel};
+use meganeura::schedule::kernel::{Action, Kernel, LoopKernel};
 use support::interpreter::interpret;
 use support::samples::{Random, relative_error, trial};
 
@@ -477,4 +478,49 @@ fn a_bias_gradient_is_added_up_in_the_product_that_makes_it() {
     graph.output("columns", product.sum(&[0]));
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "sums of columns");
     assert_eq!(count_kernels(&plan), [1, 0], "{plan}");
+}
+
+/// How often values of so many elements are read or written.
+fn passes_over(plan: &Plan, elements: usize) -> usize {
+    let touched = |kernel: &Kernel| -> usize {
+        let buffers = kernel.reads().into_iter().chain(kernel.writes());
+        buffers
+            .filter(|id| plan.buffer(*id).elements == elements)
+            .count()
+    };
+    plan.kernels.iter().map(touched).sum()
+}
+
+#[test]
+fn a_gated_layer_keeps_no_more_than_it_must() {
+    let (rows, width, hidden) = (40, 6, 11);
+    let graph = Graph::new();
+    let x = graph.parameter("x", [rows, width], Init::Ones);
+    let weight = |name, shape: [usize; 2]| graph.parameter(name, shape, Init::Ones);
+    let gate = x.matmul(weight("gate", [width, hidden]));
+    let up = x.matmul(weight("up", [width, hidden]));
+    let y = (gate.silu() * up).matmul(weight("down", [hidden, width]));
+    let loss = y.square().mean_all();
+    graph.output("loss", loss);
+    let graph = with_descent(&graph, loss);
+    let (rewritten, _) = optimize(&graph, Rewrites::EGraph, &CostModel::default());
+    for graph in [&graph, &rewritten] {
+        let plan = assert_plan_matches(graph, &random_leaves(graph), "a gated layer");
+        // With g = x·G, u = x·U and h = silu(g)·u: g is written; read, u and h written; h read
+        // by the product and by the gradient of its weight; g and u read, their gradients
+        // written, and each read twice.
+        assert_eq!(
+            passes_over(&plan, rows * hidden),
+            1 + 3 + 2 + 4 + 4,
+            "{plan}"
+        );
+    }
+    // Where arithmetic costs more than memory, everything is kept that is read again.
+    let slow = CostModel {
+        instruction: 1.0,
+        ..CostModel::default()
+    };
+    let kept = Plan::with_model(&graph, &slow);
+    assert!(passes_over(&kept, rows * hidden) > 14, "{kept}");
+    assert!(kept.flops() < Plan::new(&graph).flops());
 }

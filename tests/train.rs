@@ -1,5 +1,7 @@
 //! Training as PyTorch does it: losses, gradients and parameters against values it computed.
 
+#[path = "train/budget.rs"]
+mod budget;
 #[path = "train/language_model.rs"]
 mod language_model;
 #[path = "train/memory.rs"]

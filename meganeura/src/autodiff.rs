@@ -6,7 +6,7 @@
 
 mod recompute;
 
-pub use recompute::recompute;
+pub use recompute::{recompute, recompute_layers};
 
 use crate::ir::{Graph, NodeId, Tensor, Vjp};
 

@@ -142,14 +142,18 @@ fn a_node_knows_the_rules_that_led_to_it() {
     graph.output("y", x.matmul(a.matmul(b)));
     let model = CostModel::default();
     let (given, _) = optimize(&graph, Rewrites::Off, &model);
+    for rewrites in [Rewrites::Greedy, Rewrites::EGraph] {
+        let (optimized, report) = optimize(&graph, rewrites, &model);
+        let y = optimized.outputs()[0].1;
+        let explanation = report.explain(y).expect("it was rewritten");
+        assert_eq!(
+            explanation.to_string(),
+            "x @ (a @ b)\n  = (x @ a) @ b    (reassociate)\n",
+            "{rewrites:?}"
+        );
+        assert_eq!(report.explain(optimized.inputs()[0].1), None);
+    }
     let (optimized, report) = optimize(&graph, Rewrites::EGraph, &model);
-    let y = optimized.outputs()[0].1;
-    let explanation = report.explain(y).expect("it was rewritten");
-    assert_eq!(
-        explanation.to_string(),
-        "x @ (a @ b)\n  = (x @ a) @ b    (reassociate)\n"
-    );
-    assert_eq!(report.explain(optimized.inputs()[0].1), None);
     assert_eq!((report.before.kernels, report.after.kernels), (2, 2));
     assert!(report.after.bytes < report.before.bytes);
     let page = report.to_html("low rank", &given, &optimized);

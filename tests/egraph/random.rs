@@ -1,13 +1,13 @@
 //! Random graphs.
 
 use meganeura::autodiff::gradients;
-use meganeura::egraph::verify;
-use meganeura::ir::{DType, Graph, Init, Tensor};
+use meganeura::egraph::{CostModel, optimize, verify};
+use meganeura::ir::{Array, DType, Graph, Init, Tensor};
 use meganeura::ops::expand;
 
 use meganeura::egraph::Rewrites;
 
-use super::support::{ALL, FILLS, Fill, Random, SAME_KIND, check_as, fill, for_seeds};
+use super::support::{ALL, FILLS, Fill, Random, SAME_KIND, check_as, fill, for_seeds, results};
 
 /// A value of the wanted shape from one of any shape that broadcasts to it or not.
 fn fitted<'g>(x: Tensor<'g>, dims: [usize; 2]) -> Option<Tensor<'g>> {
@@ -137,6 +137,63 @@ fn infinities_stay_not_finite() {
         let fills = [Fill::NotFinite];
         check_as(&format!("seed {seed}"), &graph, 1, &fills, seed, &ways);
     });
+}
+
+/// With all ops: of an infinity in an input nothing is touched but what depends on it.
+#[test]
+fn an_infinity_touches_only_what_depends_on_it() {
+    let compared = std::sync::atomic::AtomicUsize::new(0);
+    for_seeds(0..1_000, |seed| {
+        let graph = graph(seed, 2 + (seed as usize * 7) % 9);
+        let mut random = Random::new(seed);
+        let leaves = fill(&graph, Fill::Uniform(-1.5, 1.5), 1, &mut random);
+        let name = ["x", "w", "row"][random.below(3)];
+        let place = random.below(leaves[name].data.len());
+        let sign = [1.0, -1.0][random.below(2)];
+        let with = |graph: &Graph, value: f64| {
+            let mut leaves = leaves.clone();
+            if let Some(array) = leaves.get_mut(name) {
+                array.data[place] = value;
+            }
+            results(graph, &leaves)
+        };
+        let infinite = sign * f64::INFINITY;
+        let given = with(&graph, infinite);
+        let others = [f64::NAN, -infinite, 1.0, -2.5].map(|value| with(&graph, value));
+        let (rewritten, _) = optimize(&graph, Rewrites::EGraph, &CostModel::default());
+        for (index, (result, found)) in with(&rewritten, infinite).iter().enumerate() {
+            for (element, found) in found.data.iter().enumerate() {
+                let wanted = given[index].1.data[element];
+                let same = |other: &Vec<(String, Array)>| other[index].1.data[element] == wanted;
+                if wanted.is_finite() && others.iter().all(same) {
+                    compared.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    assert!(
+                        (found - wanted).abs() <= 1e-7 * wanted.abs().max(1.0),
+                        "seed {seed}, `{result}`, element {element}: {wanted} as given, {found}"
+                    );
+                }
+            }
+        }
+    });
+    assert!(compared.into_inner() > 5_000);
+}
+
+/// What is not kept, and can not be: which of the values that are not finite one is. A sum in
+/// another order meets its infinities in another order.
+#[test]
+fn an_infinity_may_become_a_nan_or_cease_to_be_one() {
+    let at_infinity = |build: for<'g> fn(Tensor<'g>) -> Tensor<'g>| {
+        let graph = Graph::new();
+        let x = graph.input("x", [4], DType::F32);
+        graph.output("y", build(x));
+        let (rewritten, _) = optimize(&graph, Rewrites::EGraph, &CostModel::default());
+        let infinite = Array::new([4], vec![f64::INFINITY; 4]);
+        let leaves = [("x".to_owned(), infinite)].into();
+        [&graph, &rewritten].map(|graph| results(graph, &leaves)[0].1.data[0])
+    };
+    // ∞ − 2·∞ is NaN, −∞ is not; tanh of it is −1.
+    let [given, rewritten] = at_infinity(|x| (x - x * 2.0).tanh());
+    assert!(given.is_nan() && rewritten == -1.0, "{given}, {rewritten}");
 }
 
 /// Each term by itself, on the values of its operands: NaNs and infinities as well.

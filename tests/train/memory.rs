@@ -83,7 +83,7 @@ fn a_session_takes_what_its_plan_says() {
 }
 
 fn count() {
-    const BATCH: usize = 16;
+    const BATCH: usize = 24;
     const TIME: usize = 128;
     const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
     let graph = Graph::new();

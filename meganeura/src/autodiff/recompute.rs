@@ -12,9 +12,22 @@ use crate::ir::{DType, Graph, Lowering, Node, NodeId, Tensor};
 /// The same training step with the values of marked layers computed again. Of the nodes of `graph`
 /// the first `forward` were there before it was differentiated.
 pub fn recompute(graph: Graph, forward: usize) -> Graph {
-    let marks = Marks::of(&graph, forward);
+    let again = recompute_layers(&graph, forward, |scope| graph.recomputed_with(scope));
+    again.unwrap_or(graph)
+}
+
+/// The same training step with the values of some layers computed again: `layer` says for the
+/// scope of a node with which layer, as a scope of its own, if with any. None where nothing is to
+/// be computed again. Of the nodes of `graph` the first `forward` were there before it was
+/// differentiated.
+pub fn recompute_layers(
+    graph: &Graph,
+    forward: usize,
+    layer: impl Fn(u32) -> Option<u32>,
+) -> Option<Graph> {
+    let marks = Marks::of(graph, forward, layer);
     if marks.inside.iter().all(Option::is_none) {
-        return graph;
+        return None;
     }
     let (result, leaves) = graph.successor();
     let nodes = graph.nodes();
@@ -42,7 +55,7 @@ pub fn recompute(graph: Graph, forward: usize) -> Graph {
     for (variable, value) in graph.updates() {
         result.update(image(variable), image(value));
     }
-    result
+    Some(result)
 }
 
 /// What is to be computed again.
@@ -55,9 +68,9 @@ struct Marks {
 }
 
 impl Marks {
-    fn of(graph: &Graph, forward: usize) -> Marks {
+    fn of(graph: &Graph, forward: usize, layer: impl Fn(u32) -> Option<u32>) -> Marks {
         let nodes = graph.nodes();
-        let layer = |index: usize| graph.recomputed_with(nodes[index].scope);
+        let layer = |index: usize| layer(nodes[index].scope);
         let mut inside: Vec<Option<u32>> = (0..nodes.len())
             .map(|index| layer(index).filter(|_| index < forward && !is_leaf(&nodes[index])))
             .collect();

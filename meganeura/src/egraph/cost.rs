@@ -23,8 +23,10 @@ pub struct CostModel {
     pub flop: f64,
     /// One scalar instruction on one element.
     pub instruction: f64,
-    /// One byte from or to memory.
+    /// One byte from memory.
     pub byte: f64,
+    /// One byte to memory. A processor's cache reads what it is to write in part.
+    pub store: f64,
     /// One kernel.
     pub launch: f64,
     /// Walking over a row once more, for each element.
@@ -39,6 +41,7 @@ impl Default for CostModel {
             flop: 1.0 / 225.0,
             instruction: 1.0 / 60.0,
             byte: 1.0 / 35.0,
+            store: 2.0 / 35.0,
             launch: 2000.0,
             pass: 1.0 / 30.0,
         }
@@ -52,6 +55,7 @@ impl CostModel {
             flop: 1e-4,
             instruction: 2e-4,
             byte: 2e-3,
+            store: 2e-3,
             launch: 4000.0,
             pass: 5e-4,
         }
@@ -67,7 +71,8 @@ pub(super) enum Role {
     Leaf,
     /// Another view of its operand.
     View,
-    /// A view with the axes elsewhere: what is computed must be in memory to be seen so.
+    /// A view of a part, or with the axes elsewhere: what is computed must be in memory to be
+    /// seen so.
     Turn,
     /// Elementwise.
     Elementwise,
@@ -98,13 +103,15 @@ pub(super) struct Work {
 
 impl CostModel {
     /// The time of an instruction for each element.
-    pub(super) fn scalar(&self, op: ScalarOp) -> f64 {
+    pub(crate) fn scalar(&self, op: ScalarOp) -> f64 {
         let weight = match op {
             ScalarOp::Identity => 0.0,
             ScalarOp::Divide | ScalarOp::Reciprocal | ScalarOp::Sqrt => 4.0,
             ScalarOp::ReciprocalSqrt => 5.0,
             ScalarOp::Exp | ScalarOp::Log | ScalarOp::Sigmoid | ScalarOp::Tanh => 10.0,
             ScalarOp::Sin | ScalarOp::Cos | ScalarOp::Erf => 14.0,
+            // Ten rounds of Philox.
+            ScalarOp::Random => 60.0,
             _ => 1.0,
         };
         weight * self.instruction
@@ -119,12 +126,23 @@ impl CostModel {
 
     /// A matrix product: launch, arithmetic and traffic.
     pub(super) fn contraction(&self, left: f64, right: f64, result: f64, k: f64) -> f64 {
-        self.launch + 2.0 * result * k * self.flop + (left + right + result) * 4.0 * self.byte
+        let arithmetic = 2.0 * result * k * self.flop;
+        self.launch + arithmetic + self.read(left + right) + self.written(result)
     }
 
-    /// A kernel that moves this many elements through memory.
-    pub(super) fn memory(&self, elements: f64) -> f64 {
-        self.launch + elements * 4.0 * self.byte
+    /// A kernel that reads and writes so many elements.
+    pub(super) fn memory(&self, read: f64, written: f64) -> f64 {
+        self.launch + self.read(read) + self.written(written)
+    }
+
+    /// The time of reading elements.
+    pub(crate) fn read(&self, elements: f64) -> f64 {
+        elements * 4.0 * self.byte
+    }
+
+    /// The time of writing elements.
+    pub(crate) fn written(&self, elements: f64) -> f64 {
+        elements * 4.0 * self.store
     }
 
     /// A reduction of a value that varies over `extents`; sums over rows keep many sums at

@@ -135,6 +135,39 @@ impl Chronicle {
     }
 }
 
+/// One step of rewriting a term, as text.
+pub(super) fn change(eg: &Terms, rule: &'static str, from: &Term, to: Id) -> Change {
+    let show = Show {
+        eg,
+        originals: &FxHashMap::default(),
+    };
+    Change {
+        rule,
+        before: show.term(from, 3),
+        after: show.class(to, 4).0,
+    }
+}
+
+/// Tell each step of a solution by which changes its class was come to.
+pub(super) fn annotate_with(
+    solution: &mut Solution,
+    eg: &Terms,
+    histories: Vec<(Id, Vec<Change>)>,
+) {
+    let mut known: FxHashMap<Id, History> = FxHashMap::default();
+    for (class, history) in histories {
+        known.entry(eg.find(class)).or_insert(history.into());
+    }
+    let mut fresh = vec![false; solution.steps.len()];
+    for (step, fresh) in solution.steps.iter_mut().zip(&mut fresh) {
+        match known.get(&eg.find(step.class)) {
+            Some(history) => step.history = history.clone(),
+            None => *fresh = true,
+        }
+    }
+    share_with_operands(solution, &fresh);
+}
+
 /// What was not there before was made for the sake of who uses it.
 fn share_with_operands(solution: &mut Solution, fresh: &[bool]) {
     for index in (0..solution.steps.len()).rev() {

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::build::Solution;
 use super::cost::CostModel;
+use super::explain::{annotate_with, change};
 use super::extract::{Table, price};
 use super::facts::Terms;
 use super::language::Term;
@@ -28,20 +29,24 @@ pub(super) fn greedy(
     let start = table.solution(&choices)?;
     let mut eg = Terms::new(eg.analysis.clone());
     let mut ids: Vec<Id> = Vec::new();
+    let mut histories = Vec::new();
     let mut paid: FxHashSet<Id> = FxHashSet::default();
     for step in &start.steps {
         eg.analysis.scope = step.known.scope;
         let operands: Vec<Id> = step.operands.iter().map(|&of| ids[of]).collect();
         let mut id = remake(&mut eg, &step.term, &operands);
+        let mut changes = Vec::new();
         for _ in 0..STEPS {
             match improved(&mut eg, id, &paid, model) {
-                Some((rule, better)) => {
+                Some((rule, from, better)) => {
                     report.fired(rule, 1);
+                    changes.push(change(&eg, rule, &from, better));
                     id = better;
                 }
                 None => break,
             }
         }
+        histories.push((id, changes));
         report.iterations += 1;
         paid.insert(eg.find(id));
         ids.push(id);
@@ -53,16 +58,18 @@ pub(super) fn greedy(
     let roots: Vec<Id> = start.roots.iter().map(|&root| ids[root]).collect();
     let mut table = Table::new(&eg, &roots, model);
     let choices = table.first()?;
-    table.solution(&choices)
+    let mut solution = table.solution(&choices)?;
+    annotate_with(&mut solution, &eg, histories);
+    Some(solution)
 }
 
-/// The first rule that gives a cheaper term, and that term.
+/// The first rule that gives a cheaper term, what it saw, and that term.
 fn improved(
     eg: &mut Terms,
     id: Id,
     paid: &FxHashSet<Id>,
     model: &CostModel,
-) -> Option<(&'static str, Id)> {
+) -> Option<(&'static str, Term, Id)> {
     let class = eg.find(id);
     let mut memo = FxHashMap::default();
     let now = cost(eg, class, paid, model, &mut memo);
@@ -75,7 +82,7 @@ fn improved(
                 let mut memo = FxHashMap::default();
                 let then = cost(eg, equal, paid, model, &mut memo);
                 if equal != eg.find(class) && then < now * (1.0 - 1e-9) {
-                    return Some((rule.name, equal));
+                    return Some((rule.name, node, equal));
                 }
             }
         }

@@ -53,6 +53,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! ## A memory budget
+//!
+//! What the forward pass leaves for the backward pass often takes more memory than the parameters.
+//! A trainer can be told how much a step may take, parameters and inputs included. Layers are then
+//! computed again when their gradient arrives, as few as suffice, those first that take the least
+//! time for what they save; the numbers are the same. If nothing suffices, the error says what the
+//! least is that a step needs. The attribute `recompute` marks layers by hand.
+//!
+//! ```
+//! # use meganeura::data::{Dataset, Field};
+//! # use meganeura::prelude::*;
+//! # #[derive(Model)]
+//! # #[model(input(x: [batch, 8]), output = [batch, 8])]
+//! # struct Deep { #[layer(repeat(6), out = 8)] layers: Vec<(Linear, Gelu)> }
+//! # let data = Dataset::new([Field::new("x", [8], vec![0.1; 8 * 512]), Field::new("t", [8], vec![0.2; 8 * 512])])?;
+//! # let batch = data.batches(512)?.next().ok_or("no batch")?;
+//! # let trainer = || Trainer::new(Deep::new(), Loss::mean_squared_error("t"), Sgd::new(0.1), &Device::cpu(), 0);
+//! let mut free = trainer()?;
+//! let peak = free.plan(&batch)?.peak_bytes();
+//!
+//! let mut bound = trainer()?;
+//! bound.memory_budget(peak * 9 / 10);
+//! assert!(bound.plan(&batch)?.peak_bytes() <= peak * 9 / 10);
+//! assert_eq!(bound.step(&batch)?, free.step(&batch)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ## A loss of your own
 //!
 //! ```

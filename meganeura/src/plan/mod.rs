@@ -8,6 +8,7 @@ mod arena;
 mod display;
 mod traffic;
 
+use crate::egraph::CostModel;
 use crate::ir::{DType, Graph, IndexBound, Variable};
 use crate::schedule::kernel::{BufferId, Kernel};
 use crate::schedule::{Storage, schedule};
@@ -58,9 +59,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plan a graph of primitives.
+    /// Plan a graph of primitives, for the processor.
     pub fn new(graph: &Graph) -> Plan {
-        let schedule = schedule(graph);
+        Plan::with_model(graph, &CostModel::default())
+    }
+
+    /// Plan a graph of primitives for a device with these rates: they decide what is kept
+    /// between kernels and what is computed again.
+    pub fn with_model(graph: &Graph, model: &CostModel) -> Plan {
+        let schedule = schedule(graph, model);
         let lifetimes = arena::lifetimes(&schedule);
         let (offsets, arena_elements) = arena::place(&schedule, &lifetimes);
         let buffers = schedule

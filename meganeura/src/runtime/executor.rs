@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::egraph::CostModel;
 use crate::plan::Plan;
 use crate::schedule::kernel::BufferId;
 
@@ -53,6 +54,11 @@ pub enum RunError {
 pub trait Executor {
     /// What it is, in words: "CPU, 2 threads, AVX-512".
     fn describe(&self) -> String;
+
+    /// The rates that graphs are rewritten by. Those of the processor, unless it is something else.
+    fn cost_model(&self) -> CostModel {
+        CostModel::default()
+    }
 
     /// Memory for this many elements, all bits zero.
     ///

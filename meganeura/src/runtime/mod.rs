@@ -10,4 +10,5 @@ mod variables;
 
 pub use device::Device;
 pub use executor::{Binding, Executor, MemoryId, ProgramId, RunError};
+pub(crate) use session::Draft;
 pub use session::{Elements, Session, SessionError, StepId};

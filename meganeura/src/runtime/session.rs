@@ -159,6 +159,13 @@ impl fmt::Display for Elements<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StepId(usize);
 
+/// A plan that is not loaded yet.
+pub(crate) struct Draft {
+    /// The plan.
+    pub plan: Plan,
+    report: Report,
+}
+
 struct Step {
     plan: Plan,
     report: Report,
@@ -241,6 +248,11 @@ impl Session {
         self.executor.describe()
     }
 
+    /// The rates of the device, by which graphs are rewritten.
+    pub fn cost_model(&self) -> CostModel {
+        self.executor.cost_model()
+    }
+
     /// Make a graph ready to run. Variables it shares by name with earlier graphs keep their
     /// values; new ones are initialized.
     ///
@@ -248,6 +260,12 @@ impl Session {
     /// When the graph has errors, disagrees with the session about a variable, or asks too
     /// much of the device.
     pub fn compile(&mut self, graph: &Graph) -> Result<StepId, SessionError> {
+        let draft = self.draft(graph)?;
+        self.load(draft)
+    }
+
+    /// What [`Session::compile`] would load.
+    pub(crate) fn draft(&mut self, graph: &Graph) -> Result<Draft, SessionError> {
         let errors = graph.errors();
         if !errors.is_empty() {
             return Err(SessionError::Graph(errors));
@@ -258,13 +276,19 @@ impl Session {
             return Err(SessionError::Graph(errors));
         }
         self.add_variables(&graph)?;
-        let model = CostModel::default();
+        let model = self.executor.cost_model();
         let graph = match self.variables.groups_of(&graph) {
             groups if groups.is_empty() => graph,
             groups => siblings::pack(&graph, &groups),
         };
         let (graph, report) = optimize(&graph, self.rewrites, &model);
-        let plan = Plan::new(&graph);
+        let plan = Plan::with_model(&graph, &model);
+        Ok(Draft { plan, report })
+    }
+
+    /// Make a plan ready to run.
+    pub(crate) fn load(&mut self, draft: Draft) -> Result<StepId, SessionError> {
+        let Draft { plan, report } = draft;
         let mut bindings = Vec::new();
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         for (index, buffer) in plan.buffers.iter().enumerate() {

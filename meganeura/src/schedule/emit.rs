@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::axes::merge_axes;
+use super::centre::centre_again;
 use super::domain::{Domain, Place};
 use super::fuse::{Fusion, Kind};
 use super::kernel::{
@@ -139,11 +140,11 @@ impl<'a> Emitter<'a> {
         for &id in &self.fusion.groups[group].members {
             self.member(&mut building, id);
         }
-        simplify(LoopKernel {
+        simplify(centre_again(LoopKernel {
             outer: domain.outer,
             columns: domain.columns,
             body: building.body,
-        })
+        }))
     }
 
     fn contract_kernel(&self, group: usize) -> ContractKernel {
@@ -433,7 +434,7 @@ impl<'a> Emitter<'a> {
         if self.fusion.inline[base.index()] {
             return self.inline(building, base);
         }
-        if self.fusion.prologue[base.index()] {
+        if self.fusion.prologue[base.index()] || self.fusion.again[base.index()] {
             return self.prologue(building, reference, place);
         }
         match node.op.def.lowering {
@@ -463,14 +464,14 @@ impl<'a> Emitter<'a> {
         value
     }
 
-    /// A node made of leaves, computed where it is read.
+    /// A node computed where it is read.
     fn prologue(&self, building: &mut Building, reference: &Reference, place: Place) -> ValueId {
         let id = reference.base;
         if let Some(&known) = building.values.get(&id) {
             return known;
         }
         let own = building.domain.place_of_base(&reference.layout, place);
-        let place = own.expect("checked when it became a prologue");
+        let place = own.expect("checked when it was left to its readers");
         let operands = self.read(id).into_iter();
         let operands: Vec<ValueId> = operands
             .map(|reference| self.operand(building, reference, place))

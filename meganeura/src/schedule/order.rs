@@ -7,6 +7,7 @@ use super::kernel::{
     Access, Action, Body, BufferId, Instruction, Kernel, LoopKernel, Program, Store,
 };
 use super::reference::References;
+use crate::egraph::CostModel;
 use crate::ir::{Assembly, DType, Graph, Lowering, Node, NodeId};
 use crate::ops::apart;
 
@@ -47,16 +48,16 @@ pub struct Schedule {
     pub kernels: Vec<Kernel>,
 }
 
-/// Schedule a graph of primitives.
-pub fn schedule(graph: &Graph) -> Schedule {
+/// Schedule a graph of primitives for a device with these rates.
+pub fn schedule(graph: &Graph, model: &CostModel) -> Schedule {
     match apart(graph) {
-        Some(graph) => schedule_pieces(&graph),
-        None => schedule_pieces(graph),
+        Some(graph) => schedule_pieces(&graph, model),
+        None => schedule_pieces(graph, model),
     }
 }
 
 /// Schedule a graph in which work on pieces is done on them.
-fn schedule_pieces(graph: &Graph) -> Schedule {
+fn schedule_pieces(graph: &Graph, model: &CostModel) -> Schedule {
     let nodes = graph.nodes();
     let live = live_nodes(graph);
     let roots = roots(graph);
@@ -66,7 +67,7 @@ fn schedule_pieces(graph: &Graph) -> Schedule {
         .iter()
         .map(|root| references.of[root.index()].base)
         .collect();
-    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots);
+    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model);
     let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live);
     scheduler.assign_outputs();
     scheduler.assign_updates();
@@ -258,14 +259,17 @@ impl<'a> Scheduler<'a> {
     fn assign_temporaries(&mut self) {
         let mut wanted = Vec::new();
         for group in 0..self.fusion.groups.len() {
-            for &id in &self.fusion.groups[group].members {
+            let mut open = self.fusion.groups[group].members.clone();
+            while let Some(id) = open.pop() {
                 for (place, reference) in self.fusion.operands(id).into_iter().enumerate() {
                     let base = reference.base;
                     let elsewhere = self.fusion.group_of[base.index()] != Some(group)
                         && !self.fusion.in_place.contains(&(id, place));
                     let kind = self.fusion.groups[group].kind;
                     let in_memory = matches!(kind, Kind::Indexed | Kind::Attention);
-                    if elsewhere
+                    if elsewhere && self.fusion.again[base.index()] {
+                        open.push(base);
+                    } else if elsewhere
                         && (in_memory || !self.fusion.is_free(base))
                         && !self.buffer_of.contains_key(&base)
                     {

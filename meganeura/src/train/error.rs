@@ -18,6 +18,19 @@ pub enum TrainError {
     /// The data set and the model do not fit.
     #[error("{0}")]
     Mismatch(String),
+    /// A training step needs more memory than it may have, whatever is computed again.
+    #[error(
+        "a step needs at least {least} bytes, the budget is {budget}: raise it, or make the batch or the \
+         model smaller ({fixed} bytes are parameters, moments and inputs)"
+    )]
+    Memory {
+        /// What it may have.
+        budget: u64,
+        /// The least that was found.
+        least: u64,
+        /// How much of that is there between steps, too.
+        fixed: u64,
+    },
     /// The loss became NaN or infinite. The parameters are those after that step.
     #[error(
         "the loss is {loss} at step {step}: lower the learning rate ({learning_rate} now), or look for \

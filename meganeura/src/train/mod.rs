@@ -5,6 +5,7 @@
 //! of its own; all graphs share the parameters.
 
 mod bind;
+mod budget;
 mod error;
 mod fit;
 mod interrupt;

@@ -1,12 +1,13 @@
 use std::path::Path;
 
-use super::{Loss, Optimizer, TrainError, bind};
+use super::{Loss, Optimizer, TrainError, bind, budget};
 use crate::autodiff::{gradients, recompute};
 use crate::data::{Batch, Dataset, Values};
 use crate::interop::safetensors::Tensors;
 use crate::ir::{Graph, Tensor, VariableKind};
 use crate::model::Model;
 use crate::ops::expand;
+use crate::plan::Plan;
 use crate::runtime::{Device, Session, SessionError, StepId};
 
 /// A model on its way from first values to trained ones.
@@ -18,6 +19,7 @@ pub struct Trainer<M: Model> {
     seed: u64,
     steps: u64,
     epochs: u64,
+    memory_budget: Option<u64>,
     /// Compiled graphs by the free dims of the inputs.
     training: Vec<(Dims, StepId)>,
     evaluating: Vec<(Dims, StepId)>,
@@ -56,6 +58,7 @@ impl<M: Model> Trainer<M> {
             seed,
             steps: 0,
             epochs: 0,
+            memory_budget: None,
             training: Vec::new(),
             evaluating: Vec::new(),
         })
@@ -81,6 +84,15 @@ impl<M: Model> Trainer<M> {
         &mut *self.optimizer
     }
 
+    /// Let a training step have no more than so many bytes: parameters, moments, inputs and what
+    /// it leaves between its kernels, as [`Plan::peak_bytes`] counts
+    /// them. Layers are computed again for the backward pass instead of kept until that
+    /// holds, those first that take the least time for what they save. The numbers stay the same.
+    /// It counts for batches of a size not seen before, so it is best said before the first step.
+    pub fn memory_budget(&mut self, bytes: u64) {
+        self.memory_budget = Some(bytes);
+    }
+
     /// Count another epoch: 0, 1, 2 …
     pub(super) fn next_epoch(&mut self) -> u64 {
         self.epochs += 1;
@@ -90,7 +102,8 @@ impl<M: Model> Trainer<M> {
     /// One step on one batch; gives the loss before the update.
     ///
     /// # Errors
-    /// When the batch does not fit the model, the loss is not finite, or the device fails.
+    /// When the batch does not fit the model, the step does not fit the memory budget, the loss is
+    /// not finite, or the device fails.
     pub fn step(&mut self, batch: &Batch) -> Result<f32, TrainError> {
         let step = self.training_step(batch)?;
         self.give(step, batch)?;
@@ -111,6 +124,15 @@ impl<M: Model> Trainer<M> {
             });
         }
         Ok(loss)
+    }
+
+    /// The plan of a training step on a batch of this size: its kernels, and the memory it takes.
+    ///
+    /// # Errors
+    /// When the batch does not fit the model, or the step the memory budget.
+    pub fn plan(&mut self, batch: &Batch) -> Result<&Plan, TrainError> {
+        let step = self.training_step(batch)?;
+        Ok(self.session.plan(step))
     }
 
     /// Loss and accuracy on a data set, a batch of so many rows at a time.
@@ -198,8 +220,13 @@ impl<M: Model> Trainer<M> {
         let (graph, _) = expand(&graph);
         let forward = graph.nodes().len();
         add_updates(&graph, &*self.optimizer);
-        let graph = recompute(graph, forward);
-        let step = self.session.compile(&graph)?;
+        let step = match self.memory_budget {
+            None => self.session.compile(&recompute(graph, forward))?,
+            Some(budget) => {
+                let draft = budget::within(&mut self.session, &graph, forward, budget)?;
+                self.session.load(draft)?
+            }
+        };
         self.training.push((dims, step));
         Ok(step)
     }

@@ -104,7 +104,7 @@ impl CostModel {
                         None if node.ty.shape.elements() < from.elements() => (Role::Turn, 0.0),
                         None => (Role::View, 0.0),
                     },
-                    None => (Role::Memory, self.memory(2.0 * elements)),
+                    None => (Role::Memory, self.memory(elements, elements)),
                 }
             }
             Lowering::Contract => {
@@ -121,12 +121,15 @@ impl CostModel {
                     elements = 0.0;
                     (Role::Memory, 0.0)
                 }
-                copied => (Role::Memory, self.memory(2.0 * copied.unwrap_or(elements))),
+                copied => {
+                    let copied = copied.unwrap_or(elements);
+                    (Role::Memory, self.memory(copied, copied))
+                }
             },
             Lowering::Gather
             | Lowering::ScatterAdd
             | Lowering::Attention(_)
-            | Lowering::Expand(_) => (Role::Memory, self.memory(elements + reduced)),
+            | Lowering::Expand(_) => (Role::Memory, self.memory(reduced, elements)),
         };
         Work {
             role,

@@ -29,6 +29,33 @@ pub(super) struct State {
     reads: u64,
 }
 
+impl State {
+    /// Read by other kernels, but not in memory so far.
+    fn waits(&self) -> bool {
+        self.reads != 0 && !self.stored && self.computed
+    }
+}
+
+/// A value computed again in every kernel that reads it.
+struct Again {
+    node: usize,
+    /// The time of computing it.
+    time: f64,
+    /// The time that saves, on the whole.
+    saved: f64,
+    /// What it is computed from.
+    bases: Vec<usize>,
+}
+
+impl Again {
+    fn apply(&self, states: &mut [State]) {
+        let reads = std::mem::take(&mut states[self.node].reads);
+        for &base in &self.bases {
+            states[base].reads |= reads;
+        }
+    }
+}
+
 /// The total of a selection of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::egraph) struct Total {
@@ -81,43 +108,98 @@ impl CostModel {
             states[base].stored = true;
             if states[root].turned {
                 // Nobody looks at it through strides: it is copied.
-                total.time += self.memory(2.0 * work(root).elements);
+                total.time += self.memory(work(root).elements, work(root).elements);
                 total.kernels += 1;
             }
         }
         for &node in order {
-            if states[node].reads != 0 && !states[node].stored && states[node].computed {
-                match self.again(node, &work, &operands, states) {
-                    Some(time) => total.time += time,
-                    None => states[node].stored = true,
-                }
+            if work(node).role == Role::Contraction {
+                total.time += self.inside_kept(node, order, &work, &operands, states);
             }
         }
         for &node in order {
-            let (work, state) = (work(node), &states[node]);
-            let written = state.stored && state.computed;
-            let times = f64::from(u32::from(written) + state.reads.count_ones());
-            total.bytes += times * work.elements * 4.0;
+            if states[node].waits() {
+                match self.again(node, None, &work, &operands, states) {
+                    Some(again) if again.saved > 0.0 => {
+                        total.time += again.time;
+                        again.apply(states);
+                    }
+                    _ => states[node].stored = true,
+                }
+            }
         }
-        total.time += walked + total.bytes * self.byte;
+        let (mut written, mut read) = (0.0, 0.0);
+        for &node in order {
+            let (work, state) = (work(node), &states[node]);
+            if state.stored && state.computed {
+                written += work.elements;
+            }
+            read += f64::from(state.reads.count_ones()) * work.elements;
+        }
+        total.bytes = 4.0 * (read + written);
+        total.time += walked + self.read(read) + self.written(written);
         total.kernels += kernels.count_ones();
         total.time += f64::from(kernels.count_ones()) * self.launch;
         total
     }
 
-    /// The time of computing a value again in every kernel that reads it, from what is in
-    /// memory anyway, if that is cheaper than keeping it.
-    fn again<'a>(
+    /// Keep the result of a contraction and compute again what its epilogue would leave for other
+    /// kernels, if that is cheaper; the time of that.
+    fn inside_kept<'a>(
         &self,
-        node: usize,
+        contraction: usize,
+        order: &[usize],
         work: &impl Fn(usize) -> Work,
         operands: &impl Fn(usize) -> &'a [usize],
         states: &mut [State],
-    ) -> Option<f64> {
+    ) -> f64 {
+        let own = states[contraction].epilogue;
+        if states[contraction].stored || states[contraction].reads != 0 {
+            return 0.0;
+        }
+        let left = order[own..].iter().copied();
+        let left = left.filter(|&node| states[node].epilogue == own && states[node].waits());
+        let again: Vec<Again> = left
+            .filter_map(|node| self.again(node, Some(contraction), work, operands, states))
+            .filter(|again| again.saved > 0.0)
+            .collect();
+        let reads = again
+            .iter()
+            .fold(0, |reads, again| reads | states[again.node].reads);
+        let saved: f64 = again.iter().map(|again| again.saved).sum();
+        let elements = work(contraction).elements;
+        let paid = self.written(elements) + f64::from(reads.count_ones()) * self.read(elements);
+        if saved <= paid {
+            return 0.0;
+        }
+        states[contraction].stored = true;
+        states[contraction].reads = reads;
+        again
+            .into_iter()
+            .map(|again| {
+                again.apply(states);
+                again.time
+            })
+            .sum()
+    }
+
+    /// What it takes to compute a value again in every kernel that reads it, from what is in
+    /// memory anyway and from `given`.
+    fn again<'a>(
+        &self,
+        node: usize,
+        given: Option<usize>,
+        work: &impl Fn(usize) -> Work,
+        operands: &impl Fn(usize) -> &'a [usize],
+        states: &[State],
+    ) -> Option<Again> {
         let (mut time, mut bases, mut steps) = (0.0, Vec::new(), 0);
         let mut open = vec![node];
         while let Some(next) = open.pop() {
             let state = &states[next];
+            if Some(next) == given {
+                continue;
+            }
             if next != node && (state.stored || !state.computed) {
                 if state.computed || work(next).role == Role::Leaf {
                     bases.push(next);
@@ -125,7 +207,7 @@ impl CostModel {
                 continue;
             }
             steps += 1;
-            if work(next).role != Role::Elementwise || steps > 4 {
+            if work(next).role != Role::Elementwise || steps > 12 {
                 return None;
             }
             time += work(next).time;
@@ -137,17 +219,16 @@ impl CostModel {
         let times = f64::from(reads.count_ones());
         let more = |base: &usize| {
             let missing = reads & !states[*base].reads;
-            f64::from(missing.count_ones()) * work(*base).elements * 4.0 * self.byte
+            f64::from(missing.count_ones()) * self.read(work(*base).elements)
         };
-        let again = time * times + bases.iter().map(more).sum::<f64>();
-        if again >= (1.0 + times) * work(node).elements * 4.0 * self.byte {
-            return None;
-        }
-        for base in bases {
-            states[base].reads |= reads;
-        }
-        states[node].reads = 0;
-        Some(time * times)
+        let elements = work(node).elements;
+        let kept = self.written(elements) + times * self.read(elements);
+        Some(Again {
+            node,
+            time: time * times,
+            saved: kept - time * times - bases.iter().map(more).sum::<f64>(),
+            bases,
+        })
     }
 
     /// Where a node stands among the kernels, from where its operands stand.

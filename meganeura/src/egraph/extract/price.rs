@@ -107,7 +107,7 @@ pub(in crate::egraph) fn price(eg: &Terms, model: &CostModel, term: &Term) -> Wo
                     _ => {
                         let read: f64 = children.iter().map(|id| extents(id).elements()).sum();
                         work.role = Role::Memory;
-                        pricing.time = model.memory(work.elements + read);
+                        pricing.time = model.memory(read, work.elements);
                     }
                 }
             }

@@ -92,13 +92,17 @@ pub(super) fn in_turn(eg: &mut Terms, class: Id, term: &Term) -> Vec<Id> {
     result
 }
 
-/// Whether a centred sum along the axes it is centred along cancels.
+/// Whether a centred sum along the axes it is centred along cancels: in a row, which kernels
+/// centre to the last digit. Along other axes what is left of a rounded mean counts.
 fn sums_to_nothing(
     eg: &mut Terms,
     span: &[(u8, u32)],
     coefficients: &[Coefficient],
     terms: &[Id],
 ) -> bool {
+    if !matches!(span, [(0, _)]) {
+        return false;
+    }
     let mut sums = Vec::new();
     for (c, t) in coefficients.iter().zip(terms) {
         if super::is_reduction(eg, *t, Combine::Maximum) {

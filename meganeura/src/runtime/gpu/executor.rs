@@ -7,6 +7,7 @@ use super::error::GpuError;
 use super::pipeline;
 use super::queue::{Dispatch, Program, Queue};
 use crate::codegen::{self, Place, Shader, Slot, Target};
+use crate::egraph::CostModel;
 use crate::plan::{Plan, Role};
 use crate::runtime::{Binding, Executor, MemoryId, ProgramId, RunError};
 use crate::schedule::kernel::{BufferId, Kernel};
@@ -232,6 +233,14 @@ impl GpuExecutor {
 impl Executor for GpuExecutor {
     fn describe(&self) -> String {
         format!("GPU, {}", self.context.adapter())
+    }
+
+    /// A software driver computes on the processor, so it has the processor's.
+    fn cost_model(&self) -> CostModel {
+        match self.context.adapter().is_software() {
+            true => CostModel::default(),
+            false => CostModel::gpu(),
+        }
     }
 
     fn allocate(&mut self, elements: usize) -> Result<MemoryId, RunError> {

@@ -4,10 +4,10 @@
 //! is at hand there, else it starts a kernel of its own. Kernels over one domain that read
 //! the same memory are merged afterwards.
 
+mod keep;
 mod merge;
 mod pieces;
 mod place;
-mod sink;
 mod wait;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
+use crate::egraph::CostModel;
 use crate::ir::{Graph, Lowering, Node, NodeId};
 
 /// What a group of nodes becomes.
@@ -107,6 +108,8 @@ pub struct Fusion<'a> {
     pub prologue: Vec<bool>,
     /// Elementwise nodes made of leaves, with a single reader, that wait for it to be placed.
     waits: Vec<bool>,
+    /// Elementwise nodes that each other kernel that reads them computes itself.
+    pub again: Vec<bool>,
     /// Values that the kernel that computes them stores as pieces of assemblies: the assembly
     /// and which piece.
     pub pieces_of: FxHashMap<NodeId, Vec<(NodeId, usize)>>,
@@ -115,12 +118,14 @@ pub struct Fusion<'a> {
 }
 
 impl<'a> Fusion<'a> {
-    /// Group the `live` nodes of a graph; those `stored` need memory.
+    /// Group the `live` nodes of a graph; those `stored` need memory, others are kept there if
+    /// that is cheaper by the rates of `model`.
     pub fn of_graph(
         nodes: &'a [Node],
         references: &'a References,
         live: &[bool],
         stored: &[NodeId],
+        model: &CostModel,
     ) -> Fusion<'a> {
         let mut fusion = Fusion {
             nodes,
@@ -131,6 +136,7 @@ impl<'a> Fusion<'a> {
             inline: vec![false; nodes.len()],
             prologue: vec![false; nodes.len()],
             waits: vec![false; nodes.len()],
+            again: vec![false; nodes.len()],
             pieces_of: FxHashMap::default(),
             in_place: FxHashSet::default(),
         };
@@ -147,7 +153,7 @@ impl<'a> Fusion<'a> {
         }
         fusion.merge();
         fusion.put_pieces_in_place(stored);
-        fusion.sink(&readers, stored);
+        fusion.keep(&readers, stored, model);
         fusion.store_in_pieces(stored);
         fusion
     }
@@ -156,9 +162,9 @@ impl<'a> Fusion<'a> {
         &self.nodes[id.index()]
     }
 
-    /// Whether a node has no kernel of its own but is computed by its readers.
+    /// Whether a node is computed by its readers.
     pub fn is_recomputed(&self, base: NodeId) -> bool {
-        self.inline[base.index()] || self.prologue[base.index()]
+        self.inline[base.index()] || self.prologue[base.index()] || self.again[base.index()]
     }
 
     /// Whether a value is at hand in any kernel.
