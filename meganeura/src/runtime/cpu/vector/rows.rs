@@ -30,6 +30,10 @@ impl Rows<'_> {
     fn fetch<const WRITE: bool>(&self, row: usize) {
         /// Floats of a cache line.
         const LINE: usize = 16;
+        // Rows of far elements lie side by side as a rule: the next has the same lines.
+        if self.stride > 2 {
+            return;
+        }
         let Some(&start) = self.next.get(row) else {
             return;
         };
@@ -102,6 +106,10 @@ unsafe fn gather<L: Lanes>(tile: *mut f32, memory: &Rows<'_>) {
     let Rows {
         columns, stride, ..
     } = *memory;
+    if stride > 2 && columns > 1 {
+        // SAFETY: the caller's promise.
+        return unsafe { gather_far(tile, memory) };
+    }
     let roomy = memory.roomy && columns > 1;
     for (row, &start) in memory.starts.iter().enumerate() {
         memory.fetch::<false>(row);
@@ -110,10 +118,6 @@ unsafe fn gather<L: Lanes>(tile: *mut f32, memory: &Rows<'_>) {
             let (from, to) = (memory.base.add(start), tile.add(row * columns));
             if columns == 1 {
                 to.write(from.read());
-                continue;
-            }
-            if stride > 2 {
-                (0..columns).for_each(|i| to.add(i).write(from.add(i * stride).read()));
                 continue;
             }
             for i in (0..columns).step_by(L::COUNT) {
@@ -125,6 +129,31 @@ unsafe fn gather<L: Lanes>(tile: *mut f32, memory: &Rows<'_>) {
                     _ => L::load_even(from.add(2 * i), count),
                 };
                 put(value, to.add(i), count, roomy);
+            }
+        }
+    }
+}
+
+/// Rows whose elements lie apart, a few columns of all rows after the other: where the rows lie side
+/// by side, as in a transpose, each line of memory then stays in the first-level cache until all its
+/// elements are read.
+///
+/// # Safety
+/// As [`gather`].
+#[inline(always)]
+unsafe fn gather_far(tile: *mut f32, memory: &Rows<'_>) {
+    /// As many lines as even a stride of 4 KiB leaves room for.
+    const FEW: usize = 8;
+    let Rows {
+        columns, stride, ..
+    } = *memory;
+    for first in (0..columns).step_by(FEW) {
+        let last = (first + FEW).min(columns);
+        for (row, &start) in memory.starts.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (from, to) = (memory.base.add(start), tile.add(row * columns));
+                (first..last).for_each(|i| to.add(i).write(from.add(i * stride).read()));
             }
         }
     }
