@@ -224,6 +224,7 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
 
 /// The largest difference between two buffers relative to the norm of the expected one;
 /// infinite where one is NaN or infinite and the other not.
+#[cfg(feature = "gpu")]
 pub(crate) fn difference(actual: &[f64], expected: &[f64]) -> f64 {
     let (mut off, mut norm) = (0.0, 0.0);
     for (a, e) in actual.iter().zip(expected) {

@@ -68,6 +68,8 @@ pub(super) struct Kernels {
     pub pack_narrow: Packer,
     /// Fills a panel of [`PANEL`] registers' width.
     pub pack_panel: Packer,
+    /// For as many rows of A as a tile has.
+    pub pack_rows: Packer,
     /// Gathers runs of elements.
     pub copy_runs: Copier,
     /// Transposes lines.
@@ -342,6 +344,7 @@ macro_rules! instantiate {
                 dots: &[$([dot::<$dots, 1>, dot::<$dots, 2>, dot::<$dots, 3>, dot::<$dots, 4>]),*],
                 pack_narrow: pack::<1>,
                 pack_panel: pack::<PANEL>,
+                pack_rows: pack::<{ tallest(&[$($two),*]).div_ceil(<$vector as Vector>::LANES) }>,
                 copy_runs: copy,
                 transpose,
             }

@@ -259,7 +259,8 @@ impl Job<'_> {
         let (pack, stride) = if narrow {
             (self.kernels.pack_narrow, self.kernels.lanes)
         } else {
-            (self.kernels.pack_panel, self.kernels.panel())
+            let width = self.kernels.rows.next_multiple_of(self.kernels.lanes);
+            (self.kernels.pack_rows, width)
         };
         let data = buffer.get(depth * stride);
         // SAFETY: `kernels` are the CPU's; the lines lie inside the checked matrix.
