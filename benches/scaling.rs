@@ -4,11 +4,14 @@
 //! 288 for a few steps at each size, prints the fastest step and the memory of each, and draws both
 //! into FILE (`docs/scaling.svg` without one), beside straight lines from the first to the last.
 
+mod llama;
+
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use llama::Llama;
 use meganeura::ir::{DType, Graph};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
@@ -18,31 +21,6 @@ use plotters::prelude::*;
 
 const VOCABULARY: u32 = 4096;
 const STEPS: u64 = 5;
-
-#[derive(Model)]
-#[model(config(width: usize = 288), input(x: [batch, time, width]))]
-struct Block {
-    #[layer(residual, heads = 6, causal = true, rope = Rope::interleaved(10_000.0))]
-    attention: PreNorm<SelfAttention>,
-    #[layer(residual, hidden = 768)]
-    mlp: PreNorm<SwiGlu>,
-}
-
-#[derive(Model)]
-#[model(
-    config(layers: usize = 2),
-    input(tokens: [batch, time] as u32),
-    output = [batch, time, 4096],
-)]
-struct LanguageModel {
-    #[layer(rows = 4096, width = 288)]
-    embed: Embedding,
-    #[layer(repeat(layers))]
-    blocks: Vec<Block>,
-    norm: RmsNorm,
-    #[layer(out = 4096, bias = false)]
-    scores: Linear,
-}
 
 #[derive(Clone, Copy)]
 struct Size {
@@ -62,7 +40,7 @@ fn cost(size: Size, device: &Device) -> Result<Cost, Box<dyn Error>> {
         time,
         layers,
     } = size;
-    let model = LanguageModel::with(|config| config.layers = layers);
+    let model = Llama::with(|config| config.layers = layers);
     let optimizer = AdamW::new(3e-4);
     let graph = Graph::new();
     let scores = model.build(&graph, &[("batch", batch), ("time", time)])[0];

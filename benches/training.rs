@@ -6,8 +6,10 @@
 //! multiply-adds measured in the same run: of the kernel, of the product alone on operands that
 //! stay in cache as far as they fit, and of that product by the crate `gemm`.
 
+mod llama;
 mod products;
 
+use llama::Llama;
 use meganeura::ir::{DType, Graph};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
@@ -36,27 +38,6 @@ struct MlpBig {
     #[layer(out = 1024)]
     second: (Linear, Relu),
     #[layer(out = 10)]
-    scores: Linear,
-}
-
-#[derive(Model)]
-#[model(config(width: usize = 288), input(x: [batch, time, width]))]
-struct Block {
-    #[layer(residual, heads = 6, causal = true, rope = Rope::interleaved(10_000.0))]
-    attention: PreNorm<SelfAttention>,
-    #[layer(residual, hidden = 768)]
-    mlp: PreNorm<SwiGlu>,
-}
-
-#[derive(Model)]
-#[model(input(tokens: [batch, time] as u32), output = [batch, time, 4096])]
-struct Gpt {
-    #[layer(rows = 4096, width = 288)]
-    embed: Embedding,
-    #[layer(repeat(6))]
-    blocks: Vec<Block>,
-    norm: RmsNorm,
-    #[layer(out = 4096, bias = false)]
     scores: Linear,
 }
 
@@ -135,7 +116,7 @@ fn in_training(workload: &str, threads: NonZeroUsize) -> Result<Vec<Product>, Bo
     let graph = Graph::new();
     let (batch, input) = match workload {
         "gpt" => {
-            let scores = Gpt::new().build(&graph, &[("batch", 4), ("time", 256)]);
+            let scores = Llama::new().build(&graph, &[("batch", 4), ("time", 256)]);
             let labels = graph.input("label", [4, 256], DType::U32);
             graph.output("loss", scores[0].cross_entropy(labels));
             (1024, "tokens")
