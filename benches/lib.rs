@@ -1,8 +1,30 @@
 //! Benchmarks; see the files beside this one and `cargo bench -p meganeura-benches`.
 
 use meganeura::runtime::cpu::Pool;
+use std::error::Error;
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::time::Instant;
+
+/// What a benchmark is told: the number after `--threads` (two without one) and all else.
+///
+/// # Errors
+/// Where no positive number stands after `--threads`.
+pub fn arguments() -> Result<(NonZeroUsize, Vec<String>), Box<dyn Error>> {
+    let mut threads = NonZeroUsize::new(2).expect("two");
+    let mut others = Vec::new();
+    // What cargo itself says is left out.
+    let mut given = std::env::args().skip(1).filter(|word| word != "--bench");
+    while let Some(word) = given.next() {
+        if word == "--threads" {
+            let number = given.next().ok_or("--threads takes a number")?;
+            threads = number.parse()?;
+        } else {
+            others.push(word);
+        }
+    }
+    Ok((threads, others))
+}
 
 /// Independent sums, enough for the latency of the instruction.
 const CHAINS: usize = 12;

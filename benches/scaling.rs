@@ -7,7 +7,6 @@
 mod llama;
 
 use std::error::Error;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -107,21 +106,11 @@ const SERIES: [Series; 3] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut threads = NonZeroUsize::new(2).expect("not zero");
-    let mut file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scaling.svg"));
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--bench" => {}
-            "--threads" => {
-                threads = arguments
-                    .next()
-                    .ok_or("--threads takes a number")?
-                    .parse()?
-            }
-            name => file = name.into(),
-        }
-    }
+    let (threads, others) = meganeura_benches::arguments()?;
+    let file = others.into_iter().next().map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scaling.svg")),
+        PathBuf::from,
+    );
     let device = Device::cpu_with_threads(threads);
     let mut found = Vec::new();
     for series in &SERIES {

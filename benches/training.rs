@@ -51,22 +51,8 @@ struct Product {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut threads = 2;
-    let mut chosen = None;
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--bench" => {}
-            "--threads" => {
-                threads = arguments
-                    .next()
-                    .ok_or("--threads takes a number")?
-                    .parse()?
-            }
-            _ => chosen = Some(argument),
-        }
-    }
-    let threads = NonZeroUsize::new(threads).ok_or("there must be a thread")?;
+    let (threads, others) = meganeura_benches::arguments()?;
+    let chosen = others.into_iter().next();
     for workload in ["gpt", "mlpbig"] {
         if chosen.as_deref().is_none_or(|chosen| chosen == workload) {
             run(workload, threads)?;

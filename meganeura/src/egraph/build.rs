@@ -6,7 +6,7 @@ use super::emit::{self, Arithmetic, Binary, Unary};
 use super::explain::History;
 use super::facts::Known;
 use super::language::{Applied, Extents, NO_AXIS, Term};
-use super::region::{Cut, Instance, live};
+use super::region::{Cut, Instance};
 use crate::ir::{Combine, Graph, Lowering, NodeId, Shape, Tensor, TensorType};
 use crate::ops::Images;
 
@@ -74,7 +74,7 @@ pub(super) fn without_dead_code(graph: &Graph) -> Graph {
 
 /// The same graph without what no output needs, and where the nodes went.
 pub(super) fn live_copy(graph: &Graph) -> (Graph, Images) {
-    let live = live(graph);
+    let live = graph.live();
     let (result, leaves) = graph.successor();
     let nodes = graph.nodes();
     let mut images = Images::new(nodes.len(), leaves);
@@ -133,7 +133,7 @@ pub(super) fn assemble(
     cut: &Cut,
     solutions: &[Option<Solution>],
 ) -> Result<Assembled, String> {
-    let live = live(graph);
+    let live = graph.live();
     let (result, leaves) = graph.successor();
     let count = graph.nodes().len();
     let mut images = Images::new(count, leaves);

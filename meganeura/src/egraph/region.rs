@@ -138,29 +138,9 @@ pub(super) struct Cut {
     pub instances: Vec<Instance>,
 }
 
-/// Which nodes an output or an update depends on.
-pub(super) fn live(graph: &Graph) -> Vec<bool> {
-    let nodes = graph.nodes();
-    let mut live = vec![false; nodes.len()];
-    for (_, id) in graph.outputs() {
-        live[id.index()] = true;
-    }
-    for (_, value) in graph.updates() {
-        live[value.index()] = true;
-    }
-    for index in (0..nodes.len()).rev() {
-        if live[index] {
-            for input in &nodes[index].inputs {
-                live[input.index()] = true;
-            }
-        }
-    }
-    live
-}
-
 /// Cut a graph into regions.
 pub(super) fn cut(graph: &Graph, depths: &[u32]) -> Cut {
-    let live = live(graph);
+    let live = graph.live();
     let mut groups = groups(graph, &live);
     let nodes = graph.nodes();
     let numbers = numbers(&nodes);

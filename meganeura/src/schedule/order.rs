@@ -2,7 +2,7 @@ use rustc_hash::FxHashMap;
 
 use super::domain::Place;
 use super::emit::Emitter;
-use super::fuse::{Fusion, Kind, live_nodes};
+use super::fuse::{Fusion, Kind};
 use super::kernel::{
     Access, Action, Body, BufferId, Instruction, Kernel, LoopKernel, Program, Store,
 };
@@ -59,7 +59,7 @@ pub fn schedule(graph: &Graph, model: &CostModel) -> Schedule {
 /// Schedule a graph in which work on pieces is done on them.
 fn schedule_pieces(graph: &Graph, model: &CostModel) -> Schedule {
     let nodes = graph.nodes();
-    let live = live_nodes(graph);
+    let live = graph.live();
     let roots = roots(graph);
     let references = References::of_graph(graph, &live, &roots);
     // A view of a whole value as it lies is that value.

@@ -37,7 +37,7 @@ impl CostModel {
         scratch: &mut Scratch,
     ) -> Estimate {
         let nodes = graph.nodes();
-        let live = crate::egraph::region::live(graph);
+        let live = graph.live();
         let order: Vec<usize> = (0..nodes.len()).filter(|&index| live[index]).collect();
         let operands: Vec<Vec<usize>> = nodes
             .iter()

@@ -215,6 +215,25 @@ impl Graph {
         Ref::map(self.inner.borrow(), |inner| inner.nodes.as_slice())
     }
 
+    /// For each node, whether an output or an update depends on it.
+    pub fn live(&self) -> Vec<bool> {
+        let nodes = self.nodes();
+        let mut live = vec![false; nodes.len()];
+        let outputs = self.outputs().into_iter().map(|(_, id)| id);
+        let updates = self.updates().into_iter().map(|(_, value)| value);
+        for id in outputs.chain(updates) {
+            live[id.index()] = true;
+        }
+        for index in (0..nodes.len()).rev() {
+            if live[index] {
+                for input in &nodes[index].inputs {
+                    live[input.index()] = true;
+                }
+            }
+        }
+        live
+    }
+
     /// The handle of a node.
     pub fn tensor(&self, id: NodeId) -> Tensor<'_> {
         Tensor { graph: self, id }

@@ -16,7 +16,7 @@ use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
 use crate::egraph::CostModel;
-use crate::ir::{Graph, Lowering, Node, NodeId};
+use crate::ir::{Lowering, Node, NodeId};
 
 /// What a group of nodes becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,24 +220,4 @@ impl<'a> Fusion<'a> {
         }
         false
     }
-}
-
-/// The nodes that the outputs and updates of a graph depend on.
-pub fn live_nodes(graph: &Graph) -> Vec<bool> {
-    let nodes = graph.nodes();
-    let mut live = vec![false; nodes.len()];
-    for (_, id) in graph.outputs() {
-        live[id.index()] = true;
-    }
-    for (_, value) in graph.updates() {
-        live[value.index()] = true;
-    }
-    for index in (0..nodes.len()).rev() {
-        if live[index] {
-            for input in &nodes[index].inputs {
-                live[input.index()] = true;
-            }
-        }
-    }
-    live
 }
