@@ -11,7 +11,7 @@ use crate::runtime::cpu::pool::Pool;
 use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
 
 /// Queries of a block: as deep are the products that make the gradients of keys and values.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
 /// From one key's probabilities to the next, an odd number of cache lines.
 const STRIDE: usize = BLOCK + QUERIES;
 /// Tiles of a block.
@@ -424,15 +424,11 @@ impl AttentionProgram {
     /// Writes the gradients of a block of queries.
     unsafe fn finish_queries(&self, task: &Task<'_>, block: &Block) {
         let Some(target) = task.query else { return };
-        let width = self.padded()[0];
-        for (index, query) in block.queries.clone().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let row = task.place(task.places.query_gradients).add(index * width);
-                // The keys were scaled, to the base 2.
-                target.store(&self.loops, block.at, query, (row, LN_2));
-            }
-        }
+        let from = task.place(task.places.query_gradients).cast_const();
+        // The keys were scaled, to the base 2.
+        let from = (from, self.padded()[0], LN_2);
+        // SAFETY: the caller's promise.
+        unsafe { target.store(&self.loops, block.at, &block.queries, from) };
     }
 
     /// Writes the gradients of keys and values.
@@ -444,13 +440,9 @@ impl AttentionProgram {
             (task.value, places.value_gradients, value_width, 1.0),
         ] {
             let Some(target) = target else { continue };
-            for (index, key) in task.keys.clone().enumerate() {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let row = task.place(place).add(index * width);
-                    target.store(&self.loops, at, key, (row, factor));
-                }
-            }
+            let from = (task.place(place).cast_const(), width, factor);
+            // SAFETY: the caller's promise.
+            unsafe { target.store(&self.loops, at, &task.keys, from) };
         }
     }
 }

@@ -7,7 +7,7 @@ use super::sight::{Sight, common, seen};
 use super::{AttentionProgram, HALF, KEYS, Layout, blocks};
 use crate::runtime::cpu::gemm::tiles::{Left, Rows};
 use crate::runtime::cpu::pool::Pool;
-use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Seen, Tile};
+use crate::runtime::cpu::vector::softmax::{self, Numbers, QUERIES, Seen, Tile};
 
 /// Parts of a head have at least as many queries.
 const LEAST_QUERIES: usize = 64;
@@ -171,16 +171,20 @@ impl AttentionProgram {
 
     /// Scales what the queries of a tile have gathered.
     unsafe fn lower(&self, task: &Task<'_>, factors: &Numbers) {
-        let width = self.padded()[1];
-        for (index, &factor) in factors.0.iter().enumerate() {
-            if task.output.is_some() && factor != 1.0 {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let row = task.place(task.places.mixed).add(index * width);
-                    (self.loops.scaled)(row, row, width, factor);
-                }
-            }
+        if task.output.is_none() {
+            return;
         }
+        let (mixed, width) = (task.place(task.places.mixed), self.padded()[1]);
+        let rows = softmax::Rows {
+            from: mixed,
+            from_stride: width,
+            to: mixed,
+            to_stride: width,
+            count: QUERIES,
+            width,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { (self.loops.copy)(&rows, factors.0.as_ptr(), 1) };
     }
 
     unsafe fn add_values(
@@ -224,15 +228,15 @@ impl AttentionProgram {
         // SAFETY: the caller's promise.
         unsafe {
             (self.loops.finish)(state, &mut normalizers, &mut factors);
-            for (lane, query) in queries.clone().enumerate() {
-                if let Some(normalizer) = task.normalizer {
-                    normalizer.number(task.at, query, normalizers.0[lane]);
+            if let Some(normalizer) = task.normalizer {
+                for (query, &value) in queries.clone().zip(&normalizers.0) {
+                    normalizer.number(task.at, query, value);
                 }
-                if let Some(output) = task.output {
-                    let row = task.place(task.places.mixed).add(lane * self.padded()[1]);
-                    let from = (row.cast_const(), factors.0[lane]);
-                    output.store(&self.loops, task.at, query, from);
-                }
+            }
+            if let Some(output) = task.output {
+                let (mixed, width) = (task.place(task.places.mixed), self.padded()[1]);
+                let from = (mixed.cast_const(), width, &factors);
+                output.store_each(&self.loops, task.at, queries, from);
             }
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct AttentionProgram {
     pass: Pass,
     tiles: Tiles,
     loops: Loops,
+    /// Pairs of queries and keys that meet.
+    pairs: usize,
     scratch: Vec<*mut f32>,
 }
 
@@ -108,6 +110,7 @@ impl AttentionProgram {
             pass,
             loops: Loops::of(set),
             tiles: Tiles::new(),
+            pairs: kernel.pairs(),
             kernel: kernel.clone(),
             scratch: Vec::new(),
         }
@@ -149,7 +152,7 @@ impl AttentionProgram {
     /// Runs tasks with their worker's scratch memory, on the caller's thread alone when there
     /// is little to do.
     fn share(&self, pool: &Pool, tasks: usize, task: impl Fn(usize, *mut f32) + Sync) {
-        let products = self.kernel.pairs() * (self.kernel.width + self.kernel.value_width);
+        let products = self.pairs * (self.kernel.width + self.kernel.value_width);
         if products < WORTH_SHARING {
             pool.run(1, |_, worker| {
                 (0..tasks).for_each(|index| task(index, self.scratch[worker]));
@@ -224,7 +227,7 @@ impl AttentionProgram {
         };
         // SAFETY: the caller's promise.
         unsafe {
-            mask.turn(at, queries, keys, (scratch, QUERIES));
+            mask.turn(self.tiles, at, queries, keys, (scratch, QUERIES));
             match access.dtype {
                 DType::F32 => (self.loops.add)(tile, scratch),
                 _ => (self.loops.show)(tile, scratch),

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use crate::runtime::cpu::gemm::tiles::Tiles;
 use crate::runtime::cpu::memory::Region;
-use crate::runtime::cpu::vector::softmax::Loops;
+use crate::runtime::cpu::vector::softmax::{Loops, Numbers, Rows};
 use crate::schedule::kernel::{Access, BufferId};
 
 /// A strided operand: rows for two indices (time and head) of each batch.
@@ -58,16 +59,23 @@ impl Operand {
         (to, stride): (*mut f32, usize),
     ) {
         let from = self.row(batch, times.start, head);
-        for index in 0..times.len() {
-            // SAFETY: the caller's promise.
-            unsafe {
+        let rows = Rows {
+            from,
+            from_stride: self.time,
+            to,
+            to_stride: stride,
+            count: times.len(),
+            width,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.column == 1 {
+                return (loops.copy)(&rows, &raw const factor, 0);
+            }
+            for index in 0..rows.count {
                 let (from, to) = (from.add(index * self.time), to.add(index * stride));
-                if self.column == 1 {
-                    (loops.scaled)(to, from, width, factor);
-                } else {
-                    for i in 0..width {
-                        *to.add(i) = *from.add(i * self.column) * factor;
-                    }
+                for i in 0..width {
+                    *to.add(i) = *from.add(i * self.column) * factor;
                 }
             }
         }
@@ -93,15 +101,22 @@ impl Operand {
     /// The operand and `to` must be there.
     pub unsafe fn turn(
         &self,
+        tiles: Tiles,
         [batch, head]: [usize; 2],
         queries: &Range<usize>,
         keys: &Range<usize>,
         (to, stride): (*mut f32, usize),
     ) {
-        for (lane, query) in queries.clone().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let from = self.row(batch, head, query).add(keys.start * self.column);
+        let from = self.row(batch, head, queries.start);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = from.add(keys.start * self.column);
+            if self.column == 1 {
+                let size = [queries.len(), keys.len()];
+                return tiles.transpose((from, self.head), size, (to, stride));
+            }
+            for lane in 0..queries.len() {
+                let from = from.add(lane * self.head);
                 for key in 0..keys.len() {
                     *to.add(key * stride + lane) = *from.add(key * self.column);
                 }
@@ -137,25 +152,58 @@ impl Target {
         self.start.wrapping_add(row * self.width)
     }
 
-    /// Writes a row of a head times a factor; zeros if that is 0.
+    /// Writes rows of a head times a factor.
     ///
     /// # Safety
-    /// It must be there and nobody else's, and as many floats.
+    /// They must be there and nobody else's, and as many rows `stride` apart.
     pub unsafe fn store(
         &self,
         loops: &Loops,
         at: [usize; 2],
-        time: usize,
-        (from, factor): (*const f32, f32),
+        times: &Range<usize>,
+        (from, stride, factor): (*const f32, usize, f32),
     ) {
-        let to = self.row(at, time);
+        let rows = self.rows(at, times, (from, stride));
+        // SAFETY: the caller's promise.
+        unsafe { (loops.copy)(&rows, &raw const factor, 0) };
+    }
+
+    /// The same with a factor for each row; zeros where that is 0.
+    ///
+    /// # Safety
+    /// As [`Target::store`].
+    pub unsafe fn store_each(
+        &self,
+        loops: &Loops,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, stride, factors): (*const f32, usize, &Numbers),
+    ) {
+        let rows = self.rows(at, times, (from, stride));
         // SAFETY: the caller's promise.
         unsafe {
-            if factor == 0.0 {
-                std::slice::from_raw_parts_mut(to, self.width).fill(0.0);
-            } else {
-                (loops.scaled)(to, from, self.width, factor);
+            (loops.copy)(&rows, factors.0.as_ptr(), 1);
+            for (time, &factor) in times.clone().zip(&factors.0) {
+                if factor == 0.0 {
+                    std::slice::from_raw_parts_mut(self.row(at, time), self.width).fill(0.0);
+                }
             }
+        }
+    }
+
+    fn rows(
+        &self,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, from_stride): (*const f32, usize),
+    ) -> Rows {
+        Rows {
+            from,
+            from_stride,
+            to: self.row(at, times.start),
+            to_stride: self.heads * self.width,
+            count: times.len(),
+            width: self.width,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::runtime::cpu::vector::softmax::{Loops, Numbers, QUERIES, Tile};
+use crate::runtime::cpu::vector::softmax::{Loops, Tile};
 use crate::schedule::attention::AttentionKernel;
 
 /// The keys that neighbouring queries see by their position.
@@ -40,7 +40,7 @@ pub(super) fn seeing(kernel: &AttentionKernel, keys: &Range<usize>) -> Range<usi
 }
 
 impl<'a> Sight<'a> {
-    /// Of up to [`QUERIES`] queries, at least one.
+    /// Of at least one query.
     pub fn new(kernel: &'a AttentionKernel, queries: &Range<usize>) -> Self {
         let (first, last) = (kernel.seen(queries.start), kernel.seen(queries.end - 1));
         Self {
@@ -57,23 +57,18 @@ impl<'a> Sight<'a> {
     /// As [`Loops`].
     pub unsafe fn hide(&self, loops: &Loops, tile: Tile, keys: &Range<usize>) {
         let all = common(&self.all, keys);
+        let reach = [0, 1].map(|lane| self.kernel.reach(self.queries.start + lane));
         for part in [keys.start..all.start, all.end..keys.end] {
             if part.is_empty() {
                 continue;
             }
-            let bounds: [Range<usize>; QUERIES] = std::array::from_fn(|lane| {
-                let query = (self.queries.start + lane).min(self.queries.end - 1);
-                common(&self.kernel.seen(query), &part)
-            });
-            let number = |place: fn(&Range<usize>) -> usize| {
-                Numbers(std::array::from_fn(|lane| {
-                    (place(&bounds[lane]) - part.start) as f32
-                }))
-            };
-            let (first, end) = (number(|seen| seen.start), number(|seen| seen.end));
             let tile = tile.part(part.start - keys.start..part.end - keys.start);
+            let [first, end] = [0, 1].map(|bound| {
+                let place = reach[0][bound] - part.start as i64;
+                [place as f32, (reach[1][bound] - reach[0][bound]) as f32]
+            });
             // SAFETY: the caller's promise.
-            unsafe { (loops.hide)(tile, &first, &end) };
+            unsafe { (loops.hide)(tile, first, end) };
         }
     }
 }

@@ -41,6 +41,18 @@ impl Tile {
     }
 }
 
+/// Rows to be copied, perhaps to where they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub from: *const f32,
+    /// From one row to the next.
+    pub from_stride: usize,
+    pub to: *mut f32,
+    pub to_stride: usize,
+    pub count: usize,
+    pub width: usize,
+}
+
 /// What the queries of a tile have seen so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
@@ -67,8 +79,9 @@ impl Seen {
 /// The loops of one instruction set. All need their instruction set and memory to be there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loops {
-    /// Hides from each query the rows before its first and from its end on.
-    pub hide: unsafe fn(Tile, first: &Numbers, end: &Numbers),
+    /// Hides from each query the rows before its first and from its end on. Both are given for the
+    /// first query, and how they move from query to query.
+    pub hide: unsafe fn(Tile, first: [f32; 2], end: [f32; 2]),
     /// Adds a mask of as many rows of [`QUERIES`].
     pub add: unsafe fn(Tile, mask: *const f32),
     /// Hides where such a mask is 0.
@@ -83,8 +96,8 @@ pub(crate) struct Loops {
     /// `p = 2^(p − shift)`, and `x = p · (x − mean)` in a tile that lies like it: the gradient of
     /// scores from that of probabilities.
     pub gradients: unsafe fn(Tile, x: *mut f32, shift: &Numbers, mean: &Numbers),
-    /// `to = from · factor`.
-    pub scaled: unsafe fn(*mut f32, from: *const f32, count: usize, factor: f32),
+    /// Copies rows, each times its factor.
+    pub copy: unsafe fn(&Rows, factors: *const f32, step: usize),
 }
 
 impl Loops {
@@ -143,12 +156,15 @@ impl Numbers {
 /// # Safety
 /// As [`Loops`]; inlined into a function compiled for the instruction set.
 #[inline(always)]
-unsafe fn hide<L: Lanes>(tile: Tile, first: &Numbers, end: &Numbers) {
+unsafe fn hide<L: Lanes>(tile: Tile, first: [f32; 2], end: [f32; 2]) {
+    let numbers = Numbers(std::array::from_fn(|lane| lane as f32));
     // SAFETY: the caller's promise.
     unsafe {
         let hidden = L::splat(f32::NEG_INFINITY);
         for lane in lanes::<L>() {
-            let (first, end) = (first.load::<L>(lane), end.load::<L>(lane));
+            let number = numbers.load::<L>(lane);
+            let [first, end] = [first, end]
+                .map(|[place, step]| number.multiply_add(L::splat(step), L::splat(place)));
             rows::<L>(tile, lane, |x, key| {
                 let key = x.constant(key as f32);
                 let x = L::select(key.less(first), hidden, x);
@@ -288,16 +304,21 @@ unsafe fn gradients<L: Lanes>(tile: Tile, x: *mut f32, shift: &Numbers, mean: &N
 /// # Safety
 /// As [`Loops`]; inlined into a function compiled for the instruction set.
 #[inline(always)]
-unsafe fn scaled<L: Lanes>(to: *mut f32, from: *const f32, count: usize, factor: f32) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let factors = L::splat(factor);
-        let whole = count - count % L::COUNT;
-        for i in (0..whole).step_by(L::COUNT) {
-            L::load(from.add(i)).multiply(factors).store(to.add(i));
-        }
-        for i in whole..count {
-            *to.add(i) = *from.add(i) * factor;
+unsafe fn copy<L: Lanes>(rows: &Rows, factors: *const f32, step: usize) {
+    let (whole, rest) = (rows.width / L::COUNT * L::COUNT, rows.width % L::COUNT);
+    for row in 0..rows.count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = rows.from.add(row * rows.from_stride);
+            let to = rows.to.add(row * rows.to_stride);
+            let factor = L::splat(*factors.add(row * step));
+            for i in (0..whole).step_by(L::COUNT) {
+                L::load(from.add(i)).multiply(factor).store(to.add(i));
+            }
+            if rest > 0 {
+                let last = L::load_partial(from.add(whole), rest).multiply(factor);
+                last.store_partial(to.add(whole), rest);
+            }
         }
     }
 }
@@ -305,12 +326,12 @@ unsafe fn scaled<L: Lanes>(to: *mut f32, from: *const f32, count: usize, factor:
 macro_rules! instantiate {
     ($name:ident, $lanes:ty $(, #[$feature:meta])?) => {
         mod $name {
-            use super::{Loops, Numbers, Seen, Tile};
+            use super::{Loops, Numbers, Rows, Seen, Tile};
 
             type L = $lanes;
 
             $(#[$feature])?
-            unsafe fn hide(tile: Tile, first: &Numbers, end: &Numbers) {
+            unsafe fn hide(tile: Tile, first: [f32; 2], end: [f32; 2]) {
                 // SAFETY: passed on to the caller.
                 unsafe { super::hide::<L>(tile, first, end) }
             }
@@ -345,9 +366,9 @@ macro_rules! instantiate {
                 unsafe { super::gradients::<L>(tile, x, shift, mean) }
             }
             $(#[$feature])?
-            unsafe fn scaled(to: *mut f32, from: *const f32, count: usize, factor: f32) {
+            unsafe fn copy(rows: &Rows, factors: *const f32, step: usize) {
                 // SAFETY: passed on to the caller.
-                unsafe { super::scaled::<L>(to, from, count, factor) }
+                unsafe { super::copy::<L>(rows, factors, step) }
             }
 
             pub(super) const LOOPS: Loops = Loops {
@@ -358,7 +379,7 @@ macro_rules! instantiate {
                 powers,
                 finish,
                 gradients,
-                scaled,
+                copy,
             };
         }
     };
