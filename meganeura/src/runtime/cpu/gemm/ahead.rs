@@ -3,27 +3,9 @@
 //! weight's gradient reads of each row, nor where the next block begins.
 
 use super::prepare::element;
-use super::problem::{Operand, Problem};
+use super::problem::{Operand, Problem, Soon};
 use super::split;
 use std::ops::Range;
-
-/// A column of places in memory that a micro-kernel fetches between its steps, from each as much
-/// as its tile is wide.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ahead {
-    pub from: *const f32,
-    /// From one place to the next.
-    pub stride: usize,
-    pub count: usize,
-}
-
-impl Ahead {
-    pub const NOTHING: Ahead = Ahead {
-        from: std::ptr::null(),
-        stride: 0,
-        count: 0,
-    };
-}
 
 /// Some rows and columns of an operand in memory, as lines of neighbouring floats.
 #[derive(Clone, Copy, Debug)]
@@ -60,23 +42,28 @@ impl Area {
         })
     }
 
-    /// The share of one of several calls, each of which fetches `width` floats from a place.
-    pub fn share(&self, width: usize, calls: usize, call: usize) -> Ahead {
+    /// Lists the share of one of several calls of micro-kernels, each of which fetches `width`
+    /// floats from a place that lies `offset` floats behind what the list says.
+    pub fn list(
+        &self,
+        width: usize,
+        [calls, call]: [usize; 2],
+        offset: usize,
+        list: &mut Vec<Soon>,
+    ) {
         let pieces = self.length.div_ceil(width).max(1);
         // Neighbouring calls fetch one piece of each line.
         let calls_for_a_piece = (calls / pieces).max(1);
         let piece = call / calls_for_a_piece;
         if piece >= pieces {
-            return Ahead::NOTHING;
+            return;
         }
         let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
-        Ahead {
-            from: self
-                .from
-                .wrapping_add(lines.start * self.stride + piece * width),
-            stride: self.stride,
-            count: lines.len(),
-        }
+        let first = self.from.wrapping_add(piece * width).wrapping_sub(offset);
+        list.extend(lines.map(|line| Soon {
+            from: first.wrapping_add(line * self.stride),
+            written: false,
+        }));
     }
 }
 
@@ -92,14 +79,12 @@ mod tests {
         let right = Operand::Memory(Matrix::new(&data, [1, 100]));
         let problem = Problem::new(&[], [40, 40, 100], operand, right).expect("it fits");
         let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
-        let mut places = Vec::new();
+        let mut list = Vec::new();
         for call in 0..10 {
-            let ahead = area.share(32, 10, call);
-            for place in 0..ahead.count {
-                let address = ahead.from.wrapping_add(place * ahead.stride);
-                places.push((address as usize - data.as_ptr() as usize) / 4);
-            }
+            area.list(32, [10, call], 7, &mut list);
         }
+        let place = |soon: &Soon| (soon.from as usize - data.as_ptr() as usize) / 4 + 7;
+        let mut places: Vec<usize> = list.iter().map(place).collect();
         places.sort_unstable();
         let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
         assert_eq!(places, all.collect::<Vec<_>>());
