@@ -129,7 +129,7 @@ impl Case {
         } else {
             Output::Store(target)
         };
-        self.with(|problem| gemm_with(kernels, pool, problem, output))
+        self.with(|problem| gemm_with(kernels, pool, problem, output, None))
             .expect("the output fits");
         let [row, column] = c.strides(m, n);
         let mut result = Vec::new();
@@ -156,7 +156,7 @@ impl Case {
                     }
                 }
             };
-            gemm_with(kernels, pool, problem, Output::Tiles(&collect))
+            gemm_with(kernels, pool, problem, Output::Tiles(&collect), None)
         })
         .expect("tiles always fit");
         let result = result.into_inner().unwrap();
@@ -407,7 +407,7 @@ fn check_computed([m, n, k]: [usize; 3], a_transposed: bool, b_transposed: bool,
                     }
                     let strides = [m * n];
                     let target = Target::new(&mut result, [n, 1]).batched(&strides);
-                    gemm_with(kernels, pool, &problem, Output::Store(target)).unwrap();
+                    gemm_with(kernels, pool, &problem, Output::Store(target), None).unwrap();
                 });
                 assert_same(&result, &plain, &format!("{} {m} {n} {k}", kernels.name));
             }
@@ -439,6 +439,7 @@ fn not_a_number_is_kept() {
             &Pool::new(1),
             &problem,
             Output::Store(Target::new(&mut c, [2, 1])),
+            None,
         )
         .unwrap();
         assert!(c[0].is_nan() && c[1].is_nan());
@@ -543,7 +544,7 @@ fn check_compound(rows: Axes<'_>, depth: Axes<'_>, pools: &[Pool]) {
                     let mut result = vec![f32::NAN; expected.len()];
                     let apart = [m * n];
                     let target = Target::new(&mut result, strides).batched(&apart);
-                    gemm_with(kernels, pool, problem, Output::Store(target)).unwrap();
+                    gemm_with(kernels, pool, problem, Output::Store(target), None).unwrap();
                     assert!(result.iter().zip(&expected).all(near), "{rows:?} {depth:?}");
                     check_tiles(kernels, pool, problem, &result, strides);
                 }
@@ -573,6 +574,6 @@ fn check_tiles(
             }
         }
     };
-    gemm_with(kernels, pool, problem, Output::Tiles(&collect)).unwrap();
+    gemm_with(kernels, pool, problem, Output::Tiles(&collect), None).unwrap();
     assert_same(&result.into_inner().unwrap(), expected, kernels.name);
 }
