@@ -377,7 +377,8 @@ impl LoopProgram {
             // SAFETY: the slots were laid out for these steps and this many elements.
             unsafe {
                 match step.work {
-                    Work::Vector(work) => work(to, a, b, c, count),
+                    Work::Vector(work, _) => work(to, a, b, c, count),
+                    Work::Fused { number, .. } => self.code.fused[number].run(&state.table, count),
                     _ => self.execute_rare(state, step, tile, count),
                 }
             }
@@ -392,7 +393,7 @@ impl LoopProgram {
         // SAFETY: as for `execute`.
         unsafe {
             match step.work {
-                Work::Vector(_) => {}
+                Work::Vector(..) | Work::Fused { .. } => {}
                 Work::Gather {
                     stride,
                     convert: false,

@@ -10,8 +10,8 @@ impl Compiler<'_> {
     pub(super) fn walk(&mut self, access: &Access, listed: bool) -> usize {
         let walk = self.code.walks.len();
         let slot = self.slot(Origin::Walk(walk));
-        let base = self.buffers[access.buffer.index()].base;
-        let base = base.wrapping_add(access.offset);
+        let region = self.buffers[access.buffer.index()];
+        let base = region.base.wrapping_add(access.offset);
         let same = |other: &Walk| other.base == base && other.strides == access.strides;
         let known = self.code.walks.iter().any(same);
         let pitch = match pitch(&self.domain.outer, &access.strides) {
@@ -21,6 +21,7 @@ impl Compiler<'_> {
         self.code.walks.push(Walk {
             slot,
             base,
+            region,
             strides: access.strides.clone(),
             column_stride: access.column_stride,
             listed,
