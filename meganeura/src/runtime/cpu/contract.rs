@@ -10,7 +10,7 @@ use super::memory::Region;
 use super::pool::Pool;
 use super::tune::Choice;
 use super::vector::InstructionSet;
-use crate::ir::{DType, ScalarOp};
+use crate::ir::{DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
     Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Program, Store,
     ValueId,
@@ -139,6 +139,7 @@ enum After {
 struct Product {
     batch: Vec<usize>,
     size: [usize; 3],
+    precision: Precision,
     left: Side,
     right: Side,
     /// Whether its tiles are added up by blocks of rows.
@@ -155,6 +156,7 @@ impl Product {
         let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
         let (left, right) = (left.operand(), right.operand());
         let problem = Problem::new(&self.batch, self.size, left, right)?;
+        let problem = problem.with_precision(self.precision);
         Ok(match self.in_blocks {
             true => function(&problem.in_blocks_of_rows(loops::BLOCK_ROWS)),
             false => function(&problem),
@@ -275,6 +277,7 @@ impl ContractProgram {
         let product = Product {
             batch: kernel.batch.clone(),
             size: [kernel.rows(), kernel.columns(), kernel.depth()],
+            precision: kernel.precision,
             left,
             right,
             in_blocks: matches!(&after, After::Tiles(program) if program.adds_up()),
