@@ -6,6 +6,8 @@ mod budget;
 mod language_model;
 #[path = "train/memory.rs"]
 mod memory;
+#[path = "train/precision.rs"]
+mod precision;
 mod support;
 
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use super::memory::Region;
 use super::pool::Pool;
 use super::tune::Choice;
 use super::vector::InstructionSet;
-use crate::ir::{DType, ScalarOp};
+use crate::ir::{DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
     Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Program, Store,
     ValueId,
@@ -139,6 +139,7 @@ enum After {
 struct Product {
     batch: Vec<usize>,
     size: [usize; 3],
+    precision: Precision,
     left: Side,
     right: Side,
     /// Whether its tiles are added up by blocks of rows.
@@ -155,6 +156,7 @@ impl Product {
         let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
         let (left, right) = (left.operand(), right.operand());
         let problem = Problem::new(&self.batch, self.size, left, right)?;
+        let problem = problem.with_precision(self.precision);
         Ok(match self.in_blocks {
             true => function(&problem.in_blocks_of_rows(loops::BLOCK_ROWS)),
             false => function(&problem),
@@ -188,9 +190,29 @@ struct Builder<'a> {
 }
 
 impl ContractProgram {
-    /// The kernel has been checked against the buffers, and there is room for its parts. Without
-    /// a choice, rules choose.
+    /// The kernel has been checked against the buffers, and there is room for its parts. Rules
+    /// choose without a choice, and where it would add up in another order.
     pub(super) fn new(
+        kernel: &ContractKernel,
+        buffers: &[Region],
+        set: InstructionSet,
+        workers: usize,
+        common: &Common<'_>,
+        chosen: Option<Choice>,
+    ) -> Result<Self, String> {
+        let with = |chosen| Self::with(kernel, buffers, set, workers, common, chosen);
+        let Some(choice) = chosen else {
+            return with(None);
+        };
+        let chosen = with(Some(choice))?;
+        let by_rules = with(None)?;
+        match by_rules.choice.gathered == chosen.choice.gathered || chosen.adds_like(&by_rules)? {
+            true => Ok(chosen),
+            false => Ok(by_rules),
+        }
+    }
+
+    fn with(
         kernel: &ContractKernel,
         buffers: &[Region],
         set: InstructionSet,
@@ -255,6 +277,7 @@ impl ContractProgram {
         let product = Product {
             batch: kernel.batch.clone(),
             size: [kernel.rows(), kernel.columns(), kernel.depth()],
+            precision: kernel.precision,
             left,
             right,
             in_blocks: matches!(&after, After::Tiles(program) if program.adds_up()),
@@ -320,15 +343,14 @@ impl ContractProgram {
         unsafe { self.product.with(others) }.unwrap_or_default()
     }
 
-    /// Whether two programs of one kernel add up in the same order.
-    ///
-    /// # Safety
-    /// The buffers of both are still there.
-    pub(super) unsafe fn adds_like(&self, other: &ContractProgram) -> bool {
-        // SAFETY: the caller's promise; nothing is read.
-        let [ours, theirs] =
-            [self, other].map(|program| unsafe { program.product.with(gemm::by_dots) });
-        ours == theirs
+    /// Whether two programs of one kernel add up in the same order, while they are made.
+    fn adds_like(&self, other: &ContractProgram) -> Result<bool, String> {
+        let by_dots = |program: &ContractProgram| {
+            // SAFETY: the buffers are there, and nothing runs while a plan is loaded.
+            let by_dots = unsafe { program.product.with(gemm::by_dots) };
+            by_dots.map_err(|error| error.to_string())
+        };
+        Ok(by_dots(self)? == by_dots(other)?)
     }
 
     /// Gives the program its memory.

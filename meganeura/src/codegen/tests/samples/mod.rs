@@ -186,6 +186,14 @@ pub(crate) fn samples() -> Vec<Sample> {
         convolution_weight([40, 1, 10, 9], 4),
         heads(),
     ]);
+    let products = [
+        contract("product", &[], 64, 48, 32, [false, false]),
+        contract("product", &[], 33, 18, 21, [true, false]),
+        contract("large tiles", &[16], 257, 131, 9, [false, true]),
+        convolution([1, 4, 4, 7], 8),
+        convolution_weight([3, 2, 7, 6], 6),
+    ];
+    all.extend(products.map(rounded));
     for width in [3, 8] {
         all.extend([gather(width), scatter_add(width)]);
     }

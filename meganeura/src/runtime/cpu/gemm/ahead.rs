@@ -1,6 +1,7 @@
 //! Operands fetched ahead: what the next strip reads of A and the next block of B, while this
 //! one is computed. The hardware follows rows; it does not foresee the few columns of A that a
-//! weight's gradient reads of each row, nor where the next block begins.
+//! weight's gradient reads of each row, nor where the next block begins. Where operands are rounded
+//! it does not see the next rows either, since all of a strip's are read before any is multiplied.
 
 use super::prepare::element;
 use super::problem::{Operand, Problem, Soon};
@@ -54,16 +55,20 @@ impl Area {
         let pieces = self.length.div_ceil(width).max(1);
         // Neighbouring calls fetch one piece of each line.
         let calls_for_a_piece = (calls / pieces).max(1);
-        let piece = call / calls_for_a_piece;
-        if piece >= pieces {
-            return;
-        }
+        let part = match pieces <= calls {
+            true => {
+                (call / calls_for_a_piece).min(pieces)..(call / calls_for_a_piece + 1).min(pieces)
+            }
+            false => split::part(pieces, 1, calls, call),
+        };
         let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
-        let first = self.from.wrapping_add(piece * width).wrapping_sub(offset);
-        list.extend(lines.map(|line| Soon {
-            from: first.wrapping_add(line * self.stride),
-            written: false,
-        }));
+        for line in lines {
+            let from = self.from.wrapping_add(line * self.stride);
+            list.extend(part.clone().map(|piece| Soon {
+                from: from.wrapping_add(piece * width).wrapping_sub(offset),
+                written: false,
+            }));
+        }
     }
 }
 
@@ -79,14 +84,16 @@ mod tests {
         let right = Operand::Memory(Matrix::new(&data, [1, 100]));
         let problem = Problem::new(&[], [40, 40, 100], operand, right).expect("it fits");
         let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
-        let mut list = Vec::new();
-        for call in 0..10 {
-            area.list(32, [10, call], 7, &mut list);
+        for calls in [10, 3, 2] {
+            let mut list = Vec::new();
+            for call in 0..calls {
+                area.list(32, [calls, call], 7, &mut list);
+            }
+            let place = |soon: &Soon| (soon.from as usize - data.as_ptr() as usize) / 4 + 7;
+            let mut places: Vec<usize> = list.iter().map(place).collect();
+            places.sort_unstable();
+            let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
+            assert_eq!(places, all.collect::<Vec<_>>());
         }
-        let place = |soon: &Soon| (soon.from as usize - data.as_ptr() as usize) / 4 + 7;
-        let mut places: Vec<usize> = list.iter().map(place).collect();
-        places.sort_unstable();
-        let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
-        assert_eq!(places, all.collect::<Vec<_>>());
     }
 }

@@ -1,7 +1,7 @@
 //! Loop kernels in double precision, with a bound on what rounding may do.
 
 use super::Buffers;
-use crate::ir::{Combine, DType, ScalarOp};
+use crate::ir::{Combine, DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, LoopKernel, Operand, Program,
 };
@@ -19,6 +19,19 @@ const ROUNDING: f64 = 6e-8;
 impl Number {
     pub(super) fn exact(value: f64) -> Self {
         Number { value, error: 0.0 }
+    }
+
+    /// An operand as a product takes it. What is not exact may be rounded the other way.
+    fn rounded(self, precision: Precision) -> Self {
+        if precision == Precision::F32 {
+            return self;
+        }
+        let value = f64::from(precision.round(self.value as f32));
+        let error = match self.error {
+            0.0 => 0.0,
+            error => error + value.abs() / 128.0,
+        };
+        Number { value, error }
     }
 
     /// A computed number: what it comes from, plus rounding, unless floats overflow.
@@ -238,8 +251,8 @@ fn contract(kernel: &ContractKernel, buffers: &Buffers, results: &mut Results) {
             .map(|k| {
                 let left = at([&rows_at[*m], &depth_at[k]]);
                 let right = at([&depth_at[k], &columns_at[column]]);
-                let left = element(&kernel.left, buffers, &left);
-                let right = element(&kernel.right, buffers, &right);
+                let left = element(&kernel.left, buffers, &left).rounded(kernel.precision);
+                let right = element(&kernel.right, buffers, &right).rounded(kernel.precision);
                 scalar(ScalarOp::Multiply, &[left, right])
             })
             .collect();
