@@ -316,9 +316,14 @@ impl Job<'_> {
         area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
     }
 
+    /// B where it is read in place, over and over. A copy of it is made at once, along lines that
+    /// the hardware follows, and what is fetched long before drives out the block in use.
     fn area_of_b(&self, block: &Block) -> Option<Area> {
+        let in_place = |b: &Matrix<'_>| b.strides[1] == 1 && !self.copied[1];
+        let rounded = self.kernels.rounding.is_some();
         let part = [block.depth.clone(), block.columns.clone()];
-        Area::new(&self.problem.b, self.problem, block.batch, part)
+        let area = Area::new(&self.problem.b, self.problem, block.batch, part);
+        area.filter(|_| matches!(&self.problem.b, Operand::Memory(b) if in_place(b) || rounded))
     }
 
     /// Lists where the rows of a strip's results and of what its epilogue reads begin.
