@@ -1,5 +1,6 @@
 //! A loop kernel in the form that runs: steps over tiles.
 
+use super::super::memory::Element;
 use super::super::vector::{RowMoves, VectorFn};
 use crate::ir::Combine;
 
@@ -25,12 +26,12 @@ pub(super) struct Step {
 pub(super) enum Work {
     /// A loop over n elements.
     Vector(VectorFn),
-    /// n elements, this many apart, made dense.
-    Gather { stride: usize, convert: bool },
+    /// n elements, this many apart, made dense floats.
+    Gather { stride: usize, element: Element },
     /// The opposite; a splat is repeated.
     Scatter {
         stride: usize,
-        convert: bool,
+        element: Element,
         splat: bool,
     },
     /// The index of each column.
@@ -47,14 +48,14 @@ pub(super) enum Work {
     GatherRows {
         walk: usize,
         stride: usize,
-        convert: bool,
+        element: Element,
         full: bool,
     },
     /// The opposite.
     ScatterRows {
         walk: usize,
         stride: usize,
-        convert: bool,
+        element: Element,
         full: bool,
         splat: bool,
     },
@@ -113,6 +114,7 @@ pub(super) struct Walk {
     pub(super) slot: Slot,
     /// Row 0, column 0.
     pub(super) base: *mut f32,
+    pub(super) element: Element,
     /// Elements to step for each outer axis.
     pub(super) strides: Vec<usize>,
     /// Elements to step for each column.
@@ -125,6 +127,13 @@ pub(super) struct Walk {
     pub(super) again: bool,
     /// Whether this or another one that goes the same way is written to.
     pub(super) written: bool,
+}
+
+impl Walk {
+    /// The address of an element, so many after row 0, column 0.
+    pub(super) fn at(&self, elements: usize) -> *mut f32 {
+        self.element.step(self.base, elements)
+    }
 }
 
 /// An accumulate.
@@ -172,6 +181,13 @@ pub(super) enum Tiling {
     Narrow { rows: usize },
 }
 
+/// Rows of halves, side by side, to floats and back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HalfMoves {
+    pub(super) widen: VectorFn,
+    pub(super) round: VectorFn,
+}
+
 /// The compiled steps and everything they refer to.
 #[derive(Clone, Debug)]
 pub(super) struct Code {
@@ -201,6 +217,8 @@ pub(super) struct Code {
     pub(super) rows_stay_whole: bool,
     /// How rows of a tile go from memory and back.
     pub(super) moves: RowMoves,
+    /// How they do where memory holds halves.
+    pub(super) halves: HalfMoves,
 }
 
 // SAFETY: the pointers are plain addresses; the executor sees to it that they are valid and
