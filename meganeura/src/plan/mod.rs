@@ -9,7 +9,7 @@ mod display;
 mod traffic;
 
 use crate::egraph::CostModel;
-use crate::ir::{DType, Graph, IndexBound, Variable};
+use crate::ir::{DType, Graph, IndexBound, Precision, Variable};
 use crate::schedule::kernel::{BufferId, Kernel};
 use crate::schedule::{Storage, schedule};
 
@@ -73,13 +73,14 @@ pub struct Plan {
 impl Plan {
     /// Plan a graph of primitives, for the processor.
     pub fn new(graph: &Graph) -> Plan {
-        Plan::with_model(graph, &CostModel::default())
+        Plan::with_model(graph, &CostModel::default(), Precision::F32)
     }
 
     /// Plan a graph of primitives for a device with these rates: they decide what is kept
-    /// between kernels and what is computed again.
-    pub fn with_model(graph: &Graph, model: &CostModel) -> Plan {
-        let schedule = schedule(graph, model);
+    /// between kernels and what is computed again. Products are computed as precisely as is
+    /// asked for here.
+    pub fn with_model(graph: &Graph, model: &CostModel, precision: Precision) -> Plan {
+        let schedule = schedule(graph, model, precision);
         let lifetimes = arena::lifetimes(&schedule);
         let (offsets, arena_words) = arena::place(&schedule, &lifetimes);
         let buffers = schedule

@@ -1,7 +1,7 @@
 //! Contractions with everything around them.
 
 use super::{Buffers, access, dense, load, oracle, run_all, run_with};
-use crate::ir::{Combine, ScalarOp};
+use crate::ir::{Combine, Precision, ScalarOp};
 use crate::runtime::cpu::depth;
 use crate::runtime::cpu::vector::InstructionSet;
 use crate::schedule::kernel::{
@@ -49,6 +49,7 @@ fn plain(
             }],
             accumulates: Vec::new(),
         },
+        precision: Precision::F32,
     };
     (kernel, output)
 }
