@@ -1,18 +1,15 @@
 //! The upper half of a float: its sign, its exponent and seven bits of its fraction.
 
+use super::Precision;
+
 /// The nearest there is, ties to even. Whatever is not a number stays so.
-pub fn round(value: f32) -> u16 {
-    let bits = value.to_bits();
-    if value.is_nan() {
-        // Its fraction may be in the lower half only.
-        return (bits >> 16) as u16 | 0x40;
-    }
-    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+pub const fn round(value: f32) -> u16 {
+    (Precision::BF16.round(value).to_bits() >> 16) as u16
 }
 
 /// The float that it stands for.
-pub fn widen(half: u16) -> f32 {
-    f32::from_bits(u32::from(half) << 16)
+pub const fn widen(half: u16) -> f32 {
+    f32::from_bits((half as u32) << 16)
 }
 
 #[cfg(test)]

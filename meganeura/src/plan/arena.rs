@@ -42,7 +42,9 @@ fn stand_ins(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> Vec<usize> 
         };
         let free = |owner: &usize| {
             let mut others = tenants.iter().filter(|(other, _)| owners[*other] == *owner);
-            schedule.buffers[*owner].gaps == buffer.gaps
+            // Gaps of another type lie elsewhere.
+            let other = &schedule.buffers[*owner];
+            (other.gaps, other.dtype) == (buffer.gaps, buffer.dtype)
                 && !others.any(|(_, other)| other.overlaps(lifetime))
         };
         let owner = tenants.iter().map(|(other, _)| owners[*other]).find(free);

@@ -37,6 +37,8 @@ pub struct AttentionKernel {
     /// Over outer axes `[batch.., heads, queries]` and columns `keys`: truth values that tell
     /// what is seen, or floats that are added to the scores.
     pub mask: Option<Access>,
+    /// Whether results are kept as bf16, but for normalizers.
+    pub rounds: bool,
     /// Which way.
     pub pass: AttentionPass,
 }
@@ -125,6 +127,28 @@ impl AttentionKernel {
             Some(&self.key),
             self.value.as_ref(),
             self.mask.as_ref(),
+        ]
+        .into_iter()
+        .chain(backward)
+        .flatten()
+    }
+
+    /// The same, to change.
+    pub fn loads_mut(&mut self) -> impl Iterator<Item = &mut Access> {
+        let backward = match &mut self.pass {
+            AttentionPass::Forward { .. } => [None, None, None],
+            AttentionPass::Backward {
+                upstream,
+                normalizer,
+                sums,
+                ..
+            } => [Some(upstream), Some(normalizer), Some(sums)],
+        };
+        [
+            Some(&mut self.query),
+            Some(&mut self.key),
+            self.value.as_mut(),
+            self.mask.as_mut(),
         ]
         .into_iter()
         .chain(backward)

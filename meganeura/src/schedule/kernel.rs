@@ -306,6 +306,8 @@ pub struct GatherKernel {
     pub indices: BufferId,
     /// Floats, `[count, width]`.
     pub output: BufferId,
+    /// Whether the output is kept as bf16.
+    pub rounds: bool,
     /// Rows of the table.
     pub rows: usize,
     /// Elements of a row.

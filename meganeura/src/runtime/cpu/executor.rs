@@ -137,7 +137,7 @@ impl CpuExecutor {
                 let program = ContractProgram::new(kernel, regions, self.set, workers, common);
                 Ready::Contract(Box::new(program.map_err(wrong)?))
             }
-            Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions)),
+            Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions, self.set)),
             Action::ScatterAdd(kernel) => {
                 Ready::ScatterAdd(ScatterAddProgram::new(kernel, regions))
             }

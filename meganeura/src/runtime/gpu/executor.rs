@@ -238,7 +238,10 @@ impl Executor for GpuExecutor {
     /// A software driver computes on the processor, so it has the processor's.
     fn cost_model(&self) -> CostModel {
         match self.context.adapter().is_software() {
-            true => CostModel::default(),
+            true => CostModel {
+                halves: false,
+                ..CostModel::default()
+            },
             false => CostModel::gpu(),
         }
     }

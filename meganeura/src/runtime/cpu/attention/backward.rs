@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::operand::Sums;
 use super::{AttentionProgram, KEYS, Layout, PARTS, Pass, Target, blocks};
 use crate::runtime::cpu::gemm::tiles::{Left, Rows};
 use crate::runtime::cpu::pool::Pool;
@@ -18,6 +19,11 @@ pub(super) struct Scratch {
     upstream: usize,
     probabilities: usize,
     scores: usize,
+    /// Gradients of queries of a task, of keys and of values of a block, if they are rounded
+    /// at the end.
+    sums: [usize; 3],
+    /// Keys of a panel, if they are halves.
+    wide: usize,
     pub total: usize,
 }
 
@@ -25,6 +31,8 @@ pub(super) struct Scratch {
 struct Task<'a> {
     batch: usize,
     key_head: usize,
+    keys: Range<usize>,
+    queries: Range<usize>,
     query: Option<&'a Target>,
     key: Option<&'a Target>,
     value: Option<&'a Target>,
@@ -32,9 +40,23 @@ struct Task<'a> {
     places: Scratch,
 }
 
-impl Task<'_> {
+impl<'a> Task<'a> {
     fn at(&self, place: usize) -> *mut f32 {
         self.scratch.wrapping_add(place)
+    }
+
+    /// The gradients of a block of keys.
+    fn key_sums(&self, keys: &Range<usize>) -> Option<Sums<'a>> {
+        let room = self.at(self.places.sums[1]);
+        let sums = |target: &'a Target| target.sums([self.batch, self.key_head], keys, room);
+        self.key.map(sums)
+    }
+
+    /// The gradients of a block of values.
+    fn value_sums(&self, keys: &Range<usize>) -> Option<Sums<'a>> {
+        let room = self.at(self.places.sums[2]);
+        let sums = |target: &'a Target| target.sums([self.batch, self.key_head], keys, room);
+        self.value.map(sums)
     }
 }
 
@@ -44,6 +66,14 @@ impl AttentionProgram {
         let panels = KEYS.next_multiple_of(self.tiles.panel());
         let [width, value_width] =
             [kernel.width, kernel.value_width].map(|width| self.tiles.padded(width));
+        let targets = match &self.pass {
+            Pass::Backward {
+                query, key, value, ..
+            } => [query, key, value].map(Option::as_ref),
+            Pass::Forward { .. } => [None; 3],
+        };
+        let rows = [kernel.queries * kernel.group, KEYS, KEYS];
+        let room = |index: usize| targets[index].map_or(0, |target| target.room(rows[index]));
         Scratch {
             keys: layout.take(panels * kernel.width),
             values: layout.take(panels * kernel.value_width),
@@ -52,6 +82,8 @@ impl AttentionProgram {
             upstream: layout.take(self.block * value_width),
             probabilities: layout.take(self.block * panels),
             scores: layout.take(self.block * panels),
+            sums: [0, 1, 2].map(|index| layout.take(room(index))),
+            wide: layout.take(self.panel_room()),
             total: layout.total,
         }
     }
@@ -69,13 +101,14 @@ impl AttentionProgram {
         let task = |head: usize, scratch| Task {
             batch: head / heads,
             key_head: head % heads,
+            keys: 0..kernel.keys,
+            queries: 0..kernel.queries,
             query: None,
             key: None,
             value: None,
             scratch,
             places: self.backward_scratch(),
         };
-        let (keys, queries) = (0..kernel.keys, 0..kernel.queries);
         let all = self.batches() * heads;
         // SAFETY (of all tasks): the caller's promise; each has rows of the results and its
         // worker's scratch memory for itself.
@@ -87,77 +120,92 @@ impl AttentionProgram {
                     value: value.as_ref(),
                     ..task(head, scratch)
                 };
-                self.gradients(&task, &keys, &queries);
+                self.gradients(&task);
             });
         }
         // Few heads are cut along keys for the gradients of those, and along queries.
         if key.is_some() || value.is_some() {
             let parts = kernel.keys.div_ceil(KEYS).max(1);
             self.share(pool, all * parts, |index, scratch| unsafe {
+                let start = index % parts * KEYS;
                 let task = Task {
                     key: key.as_ref(),
                     value: value.as_ref(),
+                    keys: start..(start + KEYS).min(kernel.keys),
                     ..task(index / parts, scratch)
                 };
-                let start = index % parts * KEYS;
-                let keys = start..(start + KEYS).min(kernel.keys);
-                self.gradients(&task, &keys, &queries);
+                self.gradients(&task);
             });
         }
         if query.is_some() {
             let parts = kernel.queries.div_ceil(self.block).max(1);
             self.share(pool, all * parts, |index, scratch| unsafe {
+                let start = index % parts * self.block;
                 let task = Task {
                     query: query.as_ref(),
+                    queries: start..(start + self.block).min(kernel.queries),
                     ..task(index / parts, scratch)
                 };
-                let start = index % parts * self.block;
-                let queries = start..(start + self.block).min(kernel.queries);
-                self.gradients(&task, &keys, &queries);
+                self.gradients(&task);
             });
         }
     }
 
     /// The gradients that these keys and queries give each other.
-    unsafe fn gradients(&self, task: &Task<'_>, keys: &Range<usize>, queries: &Range<usize>) {
+    unsafe fn gradients(&self, task: &Task<'_>) {
         let group = self.kernel.group;
         let heads = task.key_head * group..(task.key_head + 1) * group;
         // SAFETY: the caller's promise.
         unsafe {
-            for target in [task.key, task.value].into_iter().flatten() {
-                target.clear(task.batch, keys, task.key_head);
-            }
             for head in heads.clone() {
-                if let Some(target) = task.query {
-                    target.clear(task.batch, queries, head);
+                if let Some(sums) = self.query_sums(task, head) {
+                    sums.clear();
                 }
             }
-            for keys in blocks(keys.clone(), KEYS) {
-                let [start, end] = self.seen(queries, &keys);
-                if start == end {
-                    continue;
-                }
-                self.pack_keys(task, &keys);
-                for head in heads.clone() {
-                    for queries in blocks(queries.clone(), self.block) {
-                        let [start, end] = self.seen(&queries, &keys);
-                        if start != end {
-                            self.pair(task, head, &queries, &keys);
+            for keys in blocks(task.keys.clone(), KEYS) {
+                let complete = [task.key_sums(&keys), task.value_sums(&keys)];
+                complete.iter().flatten().for_each(|sums| sums.clear());
+                let [start, end] = self.seen(&task.queries, &keys);
+                if start != end {
+                    self.pack_keys(task, &keys);
+                    for head in heads.clone() {
+                        for queries in blocks(task.queries.clone(), self.block) {
+                            let [start, end] = self.seen(&queries, &keys);
+                            if start != end {
+                                self.pair(task, head, &queries, &keys);
+                            }
                         }
                     }
                 }
+                let complete = complete.iter().flatten();
+                complete.for_each(|sums| sums.finish(&self.loops));
+            }
+            for head in heads {
+                if let Some(sums) = self.query_sums(task, head) {
+                    sums.finish(&self.loops);
+                }
             }
         }
+    }
+
+    /// The gradients of a head's queries.
+    fn query_sums<'a>(&self, task: &Task<'a>, head: usize) -> Option<Sums<'a>> {
+        let target = task.query?;
+        let before = head - task.key_head * self.kernel.group;
+        let room = task.at(task.places.sums[0]);
+        let room = room.wrapping_add(before * task.queries.len() * target.width);
+        Some(target.sums([task.batch, head], &task.queries, room))
     }
 
     unsafe fn pack_keys(&self, task: &Task<'_>, keys: &Range<usize>) {
         let (at, kernel) = ([task.batch, task.key_head], &self.kernel);
         // SAFETY: the caller's promise.
         unsafe {
-            self.pack(&self.key, at, keys, kernel.width, task.at(task.places.keys));
+            let (wide, to) = (task.at(task.places.wide), task.at(task.places.keys));
+            self.pack(&self.key, at, keys, (kernel.width, wide), to);
             if let Some(value) = &self.value {
                 let to = task.at(task.places.values);
-                self.pack(value, at, keys, kernel.value_width, to);
+                self.pack(value, at, keys, (kernel.value_width, wide), to);
             }
             if task.query.is_some() {
                 let to = (
@@ -260,14 +308,15 @@ impl AttentionProgram {
                     }
                 }
             }
-            if let Some(target) = task.query.filter(|_| seen[0] < seen[1]) {
+            let sums = self.query_sums(task, head);
+            if let Some(sums) = sums.filter(|_| seen[0] < seen[1]) {
                 let first = seen[0] - keys.start;
                 let right = Rows {
                     from: task.at(task.places.key_rows).add(first * width),
                     stride: width,
                 };
                 let size = [rows.len(), kernel.width, seen[1] - seen[0]];
-                let to = (target.row(task.batch, rows.start, head), target.stride());
+                let to = (sums.row(rows.start), sums.stride);
                 let left = Left::Rows(scores.add(first), stride);
                 self.tiles.multiply(size, left, right, to, true);
             }
@@ -310,12 +359,12 @@ impl AttentionProgram {
         let first = start - queries.start;
         let places = &task.places;
         let products = [
-            (task.key, places.scores, places.queries),
-            (task.value, places.probabilities, places.upstream),
+            (task.key_sums(keys), places.scores, places.queries),
+            (task.value_sums(keys), places.probabilities, places.upstream),
         ];
-        for (target, left, right) in products {
-            let Some(target) = target else { continue };
-            let width = self.tiles.padded(target.width);
+        for (sums, left, right) in products {
+            let Some(sums) = sums else { continue };
+            let width = self.tiles.padded(sums.width());
             // SAFETY: the caller's promise.
             unsafe {
                 let at = task.at(left).add(first * stride + tile.start - keys.start);
@@ -323,9 +372,8 @@ impl AttentionProgram {
                     from: task.at(right).add(first * width),
                     stride: width,
                 };
-                let to = target.row(task.batch, tile.start, task.key_head);
-                let size = [tile.len(), target.width, end - start];
-                let to = (to, target.stride());
+                let size = [tile.len(), sums.width(), end - start];
+                let to = (sums.row(tile.start), sums.stride);
                 self.tiles
                     .multiply(size, Left::Columns(at, stride), right, to, true);
             }

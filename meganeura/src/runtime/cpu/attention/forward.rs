@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{AttentionProgram, KEYS, Layout, PARTS, Target, blocks};
+use super::operand::Sums;
+use super::{AttentionProgram, KEYS, Layout, PARTS, Pass, Target, blocks};
 use crate::runtime::cpu::gemm::tiles::{Left, Rows};
 use crate::runtime::cpu::pool::Pool;
 
@@ -15,6 +16,10 @@ pub(super) struct Scratch {
     /// The largest score so far and the sum of exponentials of each query of a task.
     largest: usize,
     sums: usize,
+    /// Mixed values, if they are rounded at the end.
+    mixed: usize,
+    /// Keys of a panel, if they are halves.
+    wide: usize,
     pub total: usize,
 }
 
@@ -23,7 +28,7 @@ struct Task<'a> {
     batch: usize,
     head: usize,
     queries: Range<usize>,
-    output: Option<&'a Target>,
+    output: Option<Sums<'a>>,
     scratch: *mut f32,
     places: Scratch,
 }
@@ -50,6 +55,13 @@ impl AttentionProgram {
         let (mut layout, kernel) = (Layout::default(), &self.kernel);
         let panels = KEYS.next_multiple_of(self.tiles.panel());
         let queries = self.queries_of_task().min(kernel.queries);
+        let mixed = match &self.pass {
+            Pass::Forward {
+                output: Some(output),
+                ..
+            } => output.room(queries),
+            _ => 0,
+        };
         Scratch {
             keys: layout.take(panels * kernel.width),
             values: layout.take(KEYS * self.tiles.padded(kernel.value_width)),
@@ -57,6 +69,8 @@ impl AttentionProgram {
             scores: layout.take(self.block * panels),
             largest: layout.take(queries),
             sums: layout.take(queries),
+            mixed: layout.take(mixed),
+            wide: layout.take(self.panel_room()),
             total: layout.total,
         }
     }
@@ -75,13 +89,17 @@ impl AttentionProgram {
         self.share(pool, tasks, |task, scratch| {
             let (head, part) = (task / parts, task % parts);
             let start = part * each;
+            let (batch, head) = (head / self.kernel.heads, head % self.kernel.heads);
+            let queries = start..(start + each).min(self.kernel.queries);
+            let places = self.forward_scratch();
+            let mixed = scratch.wrapping_add(places.mixed);
             let task = Task {
-                batch: head / self.kernel.heads,
-                head: head % self.kernel.heads,
-                queries: start..(start + each).min(self.kernel.queries),
-                output,
+                batch,
+                head,
+                output: output.map(|output| output.sums([batch, head], &queries, mixed)),
+                queries,
                 scratch,
-                places: self.forward_scratch(),
+                places,
             };
             // SAFETY: the caller's promise; a task has its own rows of the results and its
             // worker's scratch memory.
@@ -96,8 +114,8 @@ impl AttentionProgram {
         let count = task.queries.len();
         // SAFETY: the caller's promise.
         unsafe {
-            if let Some(output) = task.output {
-                output.clear(task.batch, &task.queries, task.head);
+            if let Some(output) = &task.output {
+                output.clear();
             }
             let (largest, sums) = (task.at(task.places.largest), task.at(task.places.sums));
             std::slice::from_raw_parts_mut(largest, count).fill(f32::NEG_INFINITY);
@@ -120,8 +138,9 @@ impl AttentionProgram {
         // SAFETY: the caller's promise.
         unsafe {
             let to = task.at(task.places.keys);
-            self.pack(&self.key, at, keys, self.kernel.width, to);
-            if let (Some(value), Some(_)) = (&self.value, task.output) {
+            let wide = task.at(task.places.wide);
+            self.pack(&self.key, at, keys, (self.kernel.width, wide), to);
+            if let (Some(value), Some(_)) = (&self.value, &task.output) {
                 let width = self.kernel.value_width;
                 let to = (task.at(task.places.values), self.tiles.padded(width));
                 self.copy(value, at, keys, (width, 1.0), to);
@@ -235,9 +254,9 @@ impl AttentionProgram {
                 if most > *largest || most.is_nan() {
                     let factor = (*largest - shift).exp();
                     *sum *= factor;
-                    if let Some(output) = task.output.filter(|_| factor != 0.0) {
-                        let row = output.row(task.batch, query, task.head);
-                        (self.loops.scaled)(row, row, output.width, factor);
+                    if let Some(output) = task.output.as_ref().filter(|_| factor != 0.0) {
+                        let row = output.row(query);
+                        (self.loops.scaled)(row, row, output.width(), factor);
                     }
                     *largest = most;
                 }
@@ -254,7 +273,7 @@ impl AttentionProgram {
         [start, end]: [usize; 2],
         (scores, stride): (*mut f32, usize),
     ) {
-        let Some(output) = task.output else { return };
+        let Some(output) = &task.output else { return };
         let (width, first) = (self.kernel.value_width, start - keys.start);
         let padded = self.tiles.padded(width);
         // SAFETY: the caller's promise.
@@ -264,10 +283,7 @@ impl AttentionProgram {
                 stride: padded,
             };
             let left = Left::Rows(scores.add(first), stride);
-            let to = (
-                output.row(task.batch, rows.start, task.head),
-                output.stride(),
-            );
+            let to = (output.row(rows.start), output.stride);
             self.tiles
                 .multiply([rows.len(), width, end - start], left, right, to, true);
         }
@@ -288,10 +304,11 @@ impl AttentionProgram {
                     };
                     *normalizer.row(task.batch, query, task.head) = value;
                 }
-                if let Some(output) = task.output {
-                    let row = output.row(task.batch, query, task.head);
+                if let Some(output) = &task.output {
+                    let row = output.row(query);
                     let factor = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-                    (self.loops.scaled)(row, row, output.width, factor);
+                    (self.loops.scaled)(row, row, output.width(), factor);
+                    output.finish_row(query, &self.loops);
                 }
             }
         }

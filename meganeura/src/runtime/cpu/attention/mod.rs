@@ -13,10 +13,11 @@ mod operand;
 
 use self::operand::{Operand, Target};
 use super::gemm::tiles::Tiles;
-use super::memory::Region;
+use super::memory::{Element, Region};
 use super::pool::Pool;
 use super::vector::InstructionSet;
 use super::vector::softmax::Loops;
+use crate::ir::bf16;
 use crate::schedule::attention::{AttentionKernel, AttentionPass};
 
 /// Keys of a block.
@@ -138,6 +139,16 @@ impl AttentionProgram {
         }
     }
 
+    /// Floats to widen the keys of a panel in, if they are halves.
+    fn panel_room(&self) -> usize {
+        let operands = [Some(&self.key), self.value.as_ref()];
+        let halves = |operand: &&Operand| operand.element == Element::Half;
+        match operands.into_iter().flatten().any(|operand| halves(&operand)) {
+            true => self.tiles.panel() * self.kernel.width.max(self.kernel.value_width),
+            false => 0,
+        }
+    }
+
     fn batches(&self) -> usize {
         self.kernel.batch.iter().product()
     }
@@ -191,13 +202,13 @@ impl AttentionProgram {
     /// Packs keys or values of a block as panels whose lanes are keys.
     ///
     /// # Safety
-    /// The operand and `to` must be there.
+    /// The operand and `to` must be there, and `room` for the keys of a panel.
     unsafe fn pack(
         &self,
         operand: &Operand,
         [batch, head]: [usize; 2],
         keys: &std::ops::Range<usize>,
-        width: usize,
+        (width, room): (usize, *mut f32),
         to: *mut f32,
     ) {
         let panel = self.tiles.panel();
@@ -206,9 +217,15 @@ impl AttentionProgram {
             let count = panel.min(keys.end - key);
             // SAFETY: the caller's promise.
             unsafe {
-                let from = operand.row(batch, key, head);
                 let to = to.add(index * panel * width);
-                self.tiles.pack(from, strides, [count, width], to);
+                if operand.element == Element::Half {
+                    let keys = key..key + count;
+                    self.copy(operand, [batch, head], &keys, (width, 1.0), (room, width));
+                    self.tiles.pack(room, [width, 1], [count, width], to);
+                } else {
+                    let from = operand.row(batch, key, head);
+                    self.tiles.pack(from, strides, [count, width], to);
+                }
             }
         }
     }
@@ -229,8 +246,15 @@ impl AttentionProgram {
             // SAFETY: the caller's promise.
             unsafe {
                 let (from, to) = (operand.row(batch, row, head), to.add(index * stride));
-                if operand.column == 1 {
+                if operand.column == 1 && operand.element == Element::Half {
+                    (self.loops.widened)(to, from.cast(), width, factor);
+                } else if operand.column == 1 {
                     (self.loops.scaled)(to, from, width, factor);
+                } else if operand.element == Element::Half {
+                    let from = from.cast::<u16>();
+                    for i in 0..width {
+                        *to.add(i) = bf16::widen(*from.add(i * operand.column)) * factor;
+                    }
                 } else {
                     for i in 0..width {
                         *to.add(i) = *from.add(i * operand.column) * factor;

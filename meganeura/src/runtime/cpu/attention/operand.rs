@@ -1,9 +1,14 @@
-use crate::runtime::cpu::memory::Region;
+use std::ops::Range;
+
+use crate::runtime::cpu::memory::{Element, Region};
+use crate::runtime::cpu::vector::softmax::Loops;
 use crate::schedule::kernel::{Access, BufferId};
 
 /// A strided operand: rows for two indices (time and head) of each batch.
 pub(super) struct Operand {
-    start: *const f32,
+    start: *mut f32,
+    /// How its elements lie.
+    pub element: Element,
     batch: Vec<usize>,
     batch_strides: Vec<usize>,
     /// From one place in time to the next (of a mask: from one head).
@@ -19,9 +24,8 @@ impl Operand {
     pub fn new(access: &Access, batch: &[usize], buffers: &[Region]) -> Self {
         let axes = batch.len();
         Self {
-            start: buffers[access.buffer.index()]
-                .base
-                .wrapping_add(access.offset),
+            start: buffers[access.buffer.index()].at(access.offset),
+            element: Element::of(access.dtype),
             batch: batch.to_vec(),
             batch_strides: access.strides[..axes].to_vec(),
             time: access.strides[axes],
@@ -37,13 +41,14 @@ impl Operand {
             offset += rest % size * stride;
             rest /= size;
         }
-        self.start.wrapping_add(offset)
+        self.element.step(self.start, offset)
     }
 }
 
 /// A row-major result `[batch, time, heads, width]`.
 pub(super) struct Target {
     start: *mut f32,
+    element: Element,
     time: usize,
     heads: usize,
     /// Columns of a row.
@@ -55,34 +60,109 @@ unsafe impl Sync for Target {}
 
 impl Target {
     pub fn new(buffer: BufferId, [time, heads, width]: [usize; 3], buffers: &[Region]) -> Self {
+        let region = buffers[buffer.index()];
         Self {
-            start: buffers[buffer.index()].base,
+            start: region.base,
+            element: Element::of(region.dtype),
             time,
             heads,
             width,
         }
     }
 
-    /// From one place in time to the next.
-    pub fn stride(&self) -> usize {
-        self.heads * self.width
+    /// Floats that its rows need while they are added up, so many at a time.
+    pub fn room(&self, rows: usize) -> usize {
+        match self.element {
+            Element::Half => rows * self.width,
+            _ => 0,
+        }
     }
 
     /// The start of a row.
     pub fn row(&self, batch: usize, time: usize, head: usize) -> *mut f32 {
         let row = (batch * self.time + time) * self.heads + head;
-        self.start.wrapping_add(row * self.width)
+        self.element.step(self.start, row * self.width)
     }
 
-    /// Sets rows of a head to 0.
+    /// Some rows of a head while they are added up: where they belong, or in `room` if they are
+    /// rounded once they are complete.
+    pub fn sums(
+        &self,
+        [batch, head]: [usize; 2],
+        times: &Range<usize>,
+        room: *mut f32,
+    ) -> Sums<'_> {
+        let (start, stride) = match self.element {
+            Element::Half => (room, self.width),
+            _ => (
+                self.row(batch, times.start, head),
+                self.heads * self.width,
+            ),
+        };
+        Sums {
+            target: self,
+            at: [batch, head],
+            times: times.clone(),
+            start,
+            stride,
+        }
+    }
+}
+
+/// See [`Target::sums`].
+pub(super) struct Sums<'a> {
+    target: &'a Target,
+    at: [usize; 2],
+    times: Range<usize>,
+    start: *mut f32,
+    /// From one place in time to the next.
+    pub stride: usize,
+}
+
+impl Sums<'_> {
+    /// The start of a row.
+    pub fn row(&self, time: usize) -> *mut f32 {
+        self.start
+            .wrapping_add((time - self.times.start) * self.stride)
+    }
+
+    /// Columns of a row.
+    pub fn width(&self) -> usize {
+        self.target.width
+    }
+
+    /// Sets all rows to 0.
     ///
     /// # Safety
     /// They must be there and nobody else's.
-    pub unsafe fn clear(&self, batch: usize, times: &std::ops::Range<usize>, head: usize) {
-        for time in times.clone() {
-            let row = self.row(batch, time, head);
+    pub unsafe fn clear(&self) {
+        for time in self.times.clone() {
             // SAFETY: the caller's promise.
-            unsafe { std::slice::from_raw_parts_mut(row, self.width).fill(0.0) };
+            unsafe { std::slice::from_raw_parts_mut(self.row(time), self.width()).fill(0.0) };
+        }
+    }
+
+    /// Rounds a complete row to where it belongs.
+    ///
+    /// # Safety
+    /// It must be there and nobody else's.
+    pub unsafe fn finish_row(&self, time: usize, loops: &Loops) {
+        let [batch, head] = self.at;
+        if self.target.element == Element::Half {
+            let to = self.target.row(batch, time, head);
+            // SAFETY: the caller's promise.
+            unsafe { (loops.rounded)(to.cast(), self.row(time), self.width()) };
+        }
+    }
+
+    /// Rounds all rows.
+    ///
+    /// # Safety
+    /// As for one.
+    pub unsafe fn finish(&self, loops: &Loops) {
+        for time in self.times.clone() {
+            // SAFETY: the caller's promise.
+            unsafe { self.finish_row(time, loops) };
         }
     }
 }

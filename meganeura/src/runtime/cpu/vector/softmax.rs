@@ -14,6 +14,10 @@ pub(crate) struct Loops {
     pub centered: unsafe fn(*mut f32, p: *const f32, count: usize, shift: f32),
     /// `to = from · factor`.
     pub scaled: unsafe fn(*mut f32, from: *const f32, count: usize, factor: f32),
+    /// The same from halves.
+    pub widened: unsafe fn(*mut f32, from: *const u16, count: usize, factor: f32),
+    /// Floats as the nearest halves.
+    pub rounded: unsafe fn(*mut u16, from: *const f32, count: usize),
 }
 
 impl Loops {
@@ -123,6 +127,43 @@ unsafe fn scaled<L: Lanes>(to: *mut f32, from: *const f32, count: usize, factor:
     }
 }
 
+/// # Safety
+/// As [`Loops`]; inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn widened<L: Lanes>(to: *mut f32, from: *const u16, count: usize, factor: f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let factors = L::splat(factor);
+        let whole = count - count % L::COUNT;
+        for i in (0..whole).step_by(L::COUNT) {
+            let value = L::load_halves(from.add(i));
+            value.multiply(factors).store(to.add(i));
+        }
+        if whole < count {
+            let rest = count - whole;
+            let value = L::load_halves_partial(from.add(whole), rest);
+            value.multiply(factors).store_partial(to.add(whole), rest);
+        }
+    }
+}
+
+/// # Safety
+/// As [`Loops`]; inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn rounded<L: Lanes>(to: *mut u16, from: *const f32, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let whole = count - count % L::COUNT;
+        for i in (0..whole).step_by(L::COUNT) {
+            L::load(from.add(i)).store_halves(to.add(i));
+        }
+        if whole < count {
+            let rest = count - whole;
+            L::load_partial(from.add(whole), rest).store_halves_partial(to.add(whole), rest);
+        }
+    }
+}
+
 macro_rules! instantiate {
     ($name:ident, $lanes:ty $(, #[$feature:meta])?) => {
         mod $name {
@@ -150,12 +191,24 @@ macro_rules! instantiate {
                 // SAFETY: passed on to the caller.
                 unsafe { super::scaled::<L>(to, from, count, factor) }
             }
+            $(#[$feature])?
+            unsafe fn widened(to: *mut f32, from: *const u16, count: usize, factor: f32) {
+                // SAFETY: passed on to the caller.
+                unsafe { super::widened::<L>(to, from, count, factor) }
+            }
+            $(#[$feature])?
+            unsafe fn rounded(to: *mut u16, from: *const f32, count: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { super::rounded::<L>(to, from, count) }
+            }
 
             pub(super) const LOOPS: Loops = Loops {
                 largest,
                 exponentials,
                 centered,
                 scaled,
+                widened,
+                rounded,
             };
         }
     };

@@ -276,6 +276,7 @@ fn results_worked_out_by_hand() {
     let table_values = numbers(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let (rows, width, count) = (3, 2, 3);
     let kernel = GatherKernel {
+        rounds: false,
         table,
         indices,
         output,
