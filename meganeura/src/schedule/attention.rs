@@ -166,6 +166,17 @@ impl AttentionKernel {
         all.into_iter().flatten().collect()
     }
 
+    /// The results that are no normalizers.
+    pub fn tensors(&self) -> Vec<BufferId> {
+        let all = match self.pass {
+            AttentionPass::Forward { output, .. } => [output, None, None],
+            AttentionPass::Backward {
+                query, key, value, ..
+            } => [query, key, value],
+        };
+        all.into_iter().flatten().collect()
+    }
+
     /// Pairs of queries and keys that meet.
     pub fn pairs(&self) -> usize {
         let seen: usize = (0..self.queries).map(|query| self.seen(query).len()).sum();

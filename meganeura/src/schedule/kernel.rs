@@ -209,10 +209,12 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The access, when the operand is memory as it stands.
+    /// The access, when the operand is floats in memory as they stand, whole or as bf16.
     pub fn as_load(&self) -> Option<&Access> {
         match &self.program.instructions[self.value.index()] {
-            Instruction::Load(access) if access.dtype == DType::F32 => Some(access),
+            Instruction::Load(access) => {
+                matches!(access.dtype, DType::F32 | DType::BF16).then_some(access)
+            }
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ mod domain;
 mod emit;
 mod fuse;
 pub mod kernel;
-mod narrow;
+pub(crate) mod narrow;
 mod order;
 mod parts;
 mod reference;

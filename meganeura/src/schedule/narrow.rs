@@ -8,7 +8,8 @@
 
 use super::attention::AttentionPass;
 use super::kernel::{
-    Access, Action, Body, BufferId, GatherKernel, Instruction, Kernel, Operand, Program, ValueId,
+    Access, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel, Operand,
+    Program, ValueId,
 };
 use super::order::{Schedule, Storage};
 use crate::ir::{DType, ScalarOp};
@@ -18,17 +19,18 @@ const LARGE: usize = 32 * 1024;
 
 /// Keep what may be rounded as bf16: in two bytes each, or as floats of that precision.
 pub(super) fn narrow(schedule: &mut Schedule, halves: bool) {
-    let narrowed = Search::of(schedule).rounded;
+    narrow_from(schedule, halves, LARGE);
+}
+
+/// The same for buffers of so many elements or more.
+pub(crate) fn narrow_from(schedule: &mut Schedule, halves: bool, least: usize) {
+    let narrowed = Search::of(schedule, least).rounded;
     for kernel in &mut schedule.kernels {
         rewrite(kernel, &narrowed);
     }
     if halves {
-        for (buffer, _) in schedule
-            .buffers
-            .iter_mut()
-            .zip(narrowed)
-            .filter(|(_, narrowed)| *narrowed)
-        {
+        let buffers = schedule.buffers.iter_mut().zip(narrowed);
+        for (buffer, _) in buffers.filter(|(_, narrowed)| *narrowed) {
             buffer.dtype = DType::BF16;
         }
     }
@@ -41,11 +43,11 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn of(schedule: &'a Schedule) -> Search<'a> {
+    fn of(schedule: &'a Schedule, least: usize) -> Search<'a> {
         let large = schedule.buffers.iter().map(|buffer| {
             buffer.storage == Storage::Temporary
                 && matches!(buffer.dtype, DType::F32 | DType::Bool)
-                && buffer.elements >= LARGE
+                && buffer.elements >= least
         });
         let mut search = Search {
             schedule,
@@ -57,10 +59,8 @@ impl<'a> Search<'a> {
         // An attention's results are rounded together.
         for kernel in &schedule.kernels {
             if let Action::Attention(kernel) = &kernel.action {
-                let results = gradients_or_mixed(&kernel.pass);
-                let all = results
-                    .iter()
-                    .all(|result| search.rounded[result.index()]);
+                let results = kernel.tensors();
+                let all = results.iter().all(|result| search.rounded[result.index()]);
                 for result in results.into_iter().filter(|_| !all) {
                     search.exact(result);
                 }
@@ -77,8 +77,15 @@ impl<'a> Search<'a> {
         match &kernel.action {
             Action::Loop(kernel) => self.body(&kernel.body, kernel.columns),
             Action::Contract(kernel) => {
-                self.program(&kernel.left.program);
-                self.program(&kernel.right.program);
+                let ContractKernel { m, n, k, .. } = kernel;
+                for (operand, axes) in [(&kernel.left, [m, k]), (&kernel.right, [k, n])] {
+                    self.program(&operand.program);
+                    // Windows are read in runs of floats.
+                    if axes.iter().any(|axes| axes.len() > 1) {
+                        let loads = operand.program.loads();
+                        loads.for_each(|load| self.exact(load.buffer));
+                    }
+                }
                 self.body(&kernel.epilogue, kernel.columns());
             }
             Action::Gather(_) => {}
@@ -117,8 +124,7 @@ impl<'a> Search<'a> {
             updates |= matches!(storage, Storage::Variable(_));
             // A result is given as it is, if there is a kernel only to copy it.
             if *storage != Storage::Temporary
-                && let Instruction::Load(load) =
-                    &body.program.instructions[store.value.index()]
+                && let Instruction::Load(load) = &body.program.instructions[store.value.index()]
             {
                 self.exact(load.buffer);
             }
@@ -132,9 +138,8 @@ impl<'a> Search<'a> {
 
     /// What is compared, or makes up random numbers.
     fn program(&mut self, program: &Program) {
-        let zero = |value: &ValueId| {
-            program.instructions[value.index()] == Instruction::Constant(0.0)
-        };
+        let zero =
+            |value: &ValueId| program.instructions[value.index()] == Instruction::Constant(0.0);
         for instruction in &program.instructions {
             let Instruction::Scalar(op, operands) = instruction else {
                 continue;
@@ -169,17 +174,6 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The results of an attention but for normalizers.
-fn gradients_or_mixed(pass: &AttentionPass) -> Vec<BufferId> {
-    let results = match *pass {
-        AttentionPass::Forward { output, .. } => [output, None, None],
-        AttentionPass::Backward {
-            query, key, value, ..
-        } => [query, key, value],
-    };
-    results.into_iter().flatten().collect()
-}
-
 fn rewrite(kernel: &mut Kernel, narrowed: &[bool]) {
     let change = |access: &mut Access| {
         if narrowed[access.buffer.index()] {
@@ -210,7 +204,7 @@ fn rewrite(kernel: &mut Kernel, narrowed: &[bool]) {
         Action::Gather(GatherKernel { output, rounds, .. }) => *rounds = narrowed[output.index()],
         Action::ScatterAdd(_) => {}
         Action::Attention(kernel) => {
-            let results = gradients_or_mixed(&kernel.pass);
+            let results = kernel.tensors();
             kernel.rounds = results.iter().any(|result| narrowed[result.index()]);
             for access in kernel.loads_mut() {
                 change(access);

@@ -4,8 +4,9 @@ use super::depth::{self, Common};
 use super::gemm::{
     self, Addresses, Compound, Epilogue, GemmError, Matrix, Output, Problem, Soon, Target, Tile,
 };
+use super::halves::Halves;
 use super::loops::{self, LoopProgram};
-use super::memory::Region;
+use super::memory::{Element, Region};
 use super::pool::Pool;
 use super::vector::InstructionSet;
 use crate::ir::{DType, ScalarOp};
@@ -67,11 +68,22 @@ enum Side {
     Plain(Place),
     /// Its rows or columns are made of several axes.
     Compound(Region, usize, Addresses),
+    /// Two strides address halves.
+    Halves(Region, Halves),
 }
 
 impl Side {
     /// From an access over the axes of batch, rows and columns, each group of some sizes.
-    fn new(access: &Access, [batch, rows, columns]: [&[usize]; 3], buffers: &[Region]) -> Side {
+    fn new(
+        access: &Access,
+        [batch, rows, columns]: [&[usize]; 3],
+        buffers: &[Region],
+        set: InstructionSet,
+    ) -> Side {
+        let region = buffers[access.buffer.index()];
+        if Element::of(access.dtype) == Element::Half {
+            return Side::Halves(region, Halves::new(access, batch, region, set));
+        }
         if rows.len() == 1 && columns.len() == 1 {
             return Side::Plain(Place::new(access, buffers));
         }
@@ -80,14 +92,13 @@ impl Side {
         let axes: Vec<(usize, usize)> = sizes.zip(strides).collect();
         let (batch, axes) = axes.split_at(batch.len());
         let (rows, columns) = axes.split_at(rows.len());
-        let region = buffers[access.buffer.index()];
         Side::Compound(region, access.offset, Addresses::new(batch, rows, columns))
     }
 
     fn region(&self) -> Region {
         match self {
             Side::Plain(place) => place.region,
-            Side::Compound(region, ..) => *region,
+            Side::Compound(region, ..) | Side::Halves(region, _) => *region,
         }
     }
 
@@ -104,6 +115,7 @@ impl Side {
                 let data = unsafe { std::slice::from_raw_parts(start, elements) };
                 Ok(Ready::Compound(addresses.of(data)?))
             }
+            Side::Halves(_, halves) => Ok(Ready::Halves(halves)),
         }
     }
 }
@@ -112,6 +124,7 @@ impl Side {
 enum Ready<'a> {
     Plain(Matrix<'a>),
     Compound(Compound<'a>),
+    Halves(&'a Halves),
 }
 
 impl Ready<'_> {
@@ -119,6 +132,7 @@ impl Ready<'_> {
         match self {
             Ready::Plain(matrix) => gemm::Operand::Memory(*matrix),
             Ready::Compound(compound) => compound.operand(),
+            Ready::Halves(halves) => halves.operand(),
         }
     }
 }
@@ -375,8 +389,10 @@ impl Builder<'_> {
                 .all(|&stride| stride == 0)
                 && batch.iter().product::<usize>() > 1;
             let compound = rows.len() > 1 || columns.len() > 1;
-            if !(compound && shared) {
-                return Ok(Side::new(access, [batch, rows, columns], &self.buffers));
+            let halves = Element::of(access.dtype) == Element::Half;
+            if !(compound && (shared || halves)) {
+                let axes = [batch, rows, columns];
+                return Ok(Side::new(access, axes, &self.buffers, self.set));
             }
         }
         // Batch axes that the operand does not depend on are not repeated.
@@ -548,6 +564,7 @@ fn plain_store(epilogue: &Body) -> Option<&Access> {
     };
     let product =
         epilogue.program.instructions.get(*value as usize) == Some(&Instruction::Accumulator);
-    let plain = product && epilogue.accumulates.is_empty() && access.dtype != DType::U32;
+    let floats = Element::of(access.dtype) == Element::Float;
+    let plain = product && epilogue.accumulates.is_empty() && floats;
     plain.then_some(access)
 }

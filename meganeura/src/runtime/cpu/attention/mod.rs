@@ -143,7 +143,11 @@ impl AttentionProgram {
     fn panel_room(&self) -> usize {
         let operands = [Some(&self.key), self.value.as_ref()];
         let halves = |operand: &&Operand| operand.element == Element::Half;
-        match operands.into_iter().flatten().any(|operand| halves(&operand)) {
+        match operands
+            .into_iter()
+            .flatten()
+            .any(|operand| halves(&operand))
+        {
             true => self.tiles.panel() * self.kernel.width.max(self.kernel.value_width),
             false => 0,
         }

@@ -94,10 +94,7 @@ impl Target {
     ) -> Sums<'_> {
         let (start, stride) = match self.element {
             Element::Half => (room, self.width),
-            _ => (
-                self.row(batch, times.start, head),
-                self.heads * self.width,
-            ),
+            _ => (self.row(batch, times.start, head), self.heads * self.width),
         };
         Sums {
             target: self,

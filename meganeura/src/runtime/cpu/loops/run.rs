@@ -288,7 +288,8 @@ impl LoopProgram {
     /// Moves everything that follows the columns.
     pub(super) fn move_to(&self, state: &mut State, column: usize) {
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
-            state.table[usize::from(walk.slot)] = walk.element.step(*start, column * walk.column_stride);
+            state.table[usize::from(walk.slot)] =
+                walk.element.step(*start, column * walk.column_stride);
         }
         for (pointer, origin) in state.table.iter_mut().zip(&self.code.slots) {
             if let Origin::ScratchRow(offset) = origin {

@@ -122,9 +122,8 @@ impl LoopProgram {
     /// Lists where the memory of some rows begins that a tile reads or writes along its
     /// columns.
     pub(in super::super) fn soon(&self, rows: Range<usize>, column: usize, list: &mut Vec<Soon>) {
-        let once = |walk: &&Walk| {
-            walk.column_stride == 1 && !walk.again && walk.element == Element::Float
-        };
+        let once =
+            |walk: &&Walk| walk.column_stride == 1 && !walk.again && walk.element == Element::Float;
         for walk in self.code.walks.iter().filter(once) {
             if walk.strides.iter().all(|&stride| stride == 0) {
                 continue;

@@ -263,7 +263,11 @@ impl Lanes for Portable {
         let halves = self.0.map(|value| {
             let bits = value.to_bits();
             let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
-            let half = if value.is_nan() { bits | 0x40_0000 } else { rounded };
+            let half = if value.is_nan() {
+                bits | 0x40_0000
+            } else {
+                rounded
+            };
             (half >> 16) as u16
         });
         // SAFETY: the caller's promise.

@@ -104,14 +104,19 @@ fn halves_are_rounded_alike_everywhere() {
     let from: Vec<f32> = magnitudes()
         .into_iter()
         .chain(SPECIAL)
-        .chain((0..=0xffff).flat_map(|low| [0x3f80_0000, 0xbf81_0000, 0x7f80_0000].map(|high| high | low)).map(f32::from_bits))
+        .chain(
+            (0..=0xffff)
+                .flat_map(|low| [0x3f80_0000, 0xbf81_0000, 0x7f80_0000].map(|high| high | low))
+                .map(f32::from_bits),
+        )
         .collect();
     let null = std::ptr::null();
     for set in InstructionSet::available() {
         for count in [from.len(), 1, 7, 19, 33] {
             let from = &from[from.len() - count..];
             let (mut halves, mut back) = (vec![7u16; count + 1], vec![7.0f32; count + 1]);
-            let [round, widen] = [Form::Round(Kind::Stream), Form::Widen].map(|form| lookup(set, form));
+            let [round, widen] =
+                [Form::Round(Kind::Stream), Form::Widen].map(|form| lookup(set, form));
             // SAFETY: there are as many floats and halves.
             unsafe {
                 round(halves.as_mut_ptr().cast(), from.as_ptr(), null, null, count);
@@ -120,7 +125,11 @@ fn halves_are_rounded_alike_everywhere() {
             assert_eq!((halves.pop(), back.pop()), (Some(7), Some(7.0)));
             for ((value, half), back) in from.iter().zip(halves).zip(back) {
                 assert_eq!(half, bf16::round(*value), "{set:?}: {value}");
-                assert_eq!(back.to_bits(), bf16::widen(half).to_bits(), "{set:?}: {half}");
+                assert_eq!(
+                    back.to_bits(),
+                    bf16::widen(half).to_bits(),
+                    "{set:?}: {half}"
+                );
             }
         }
     }

@@ -6,9 +6,7 @@ mod results;
 
 use super::super::memory::Region;
 use super::super::vector::{Form, InstructionSet, Kind, PairOp, lookup};
-use super::program::{
-    Code, HalfMoves, NO_SLOT, Origin, Phase, Shape, Slot, Step, Tiling, Work,
-};
+use super::program::{Code, HalfMoves, NO_SLOT, Origin, Phase, Shape, Slot, Step, Tiling, Work};
 use super::registers;
 use super::schedule::{Consumer, Schedule};
 use super::simplify::Domain;
