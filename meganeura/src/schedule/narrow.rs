@@ -15,7 +15,7 @@ use super::order::{Schedule, Storage};
 use crate::ir::{DType, ScalarOp};
 
 /// Buffers of fewer elements stay as they are: they cost nothing, and may be statistics.
-const LARGE: usize = 32 * 1024;
+pub(super) const LARGE: usize = 32 * 1024;
 
 /// Keep what may be rounded as bf16: in two bytes each, or as floats of that precision.
 pub(super) fn narrow(schedule: &mut Schedule, halves: bool) {

@@ -72,7 +72,7 @@ fn schedule_pieces(graph: &Graph, model: &CostModel, precision: Precision) -> Sc
         .iter()
         .map(|root| references.of[root.index()].base)
         .collect();
-    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model);
+    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model, precision);
     let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live, precision);
     scheduler.assign_outputs();
     scheduler.assign_updates();
