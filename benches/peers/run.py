@@ -31,6 +31,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 OURS = HERE.parents[1] / "target" / "release" / "examples" / "yardstick"
 WORKLOADS = ["mlp", "mlpbig", "cnn", "gpt", "norms"]
 
+# Engines that can round the operands of products to bf16.
+HALVES = ["ours", "torch", "torch-compile"]
+
 # A round trip of a cache line that takes longer than this many nanoseconds leaves the chip.
 FAR = 350
 
@@ -217,6 +220,8 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, help="steps in a timed block, for all engines")
     parser.add_argument("--engines", nargs="+", choices=names, default=names)
+    dtype = "of products; engines that have no bf16 are left out"
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help=dtype)
     parser.add_argument("--ours", type=pathlib.Path, default=OURS, help="our program")
     parser.add_argument("--python", default=sys.executable, help="the peers' interpreter")
     parser.add_argument("--save", type=pathlib.Path, help="a file for all lines")
@@ -227,6 +232,8 @@ def parse():
     if chosen.rounds < 1 or chosen.threads < 1:
         parser.error("--rounds and --threads are 1 or more")
     chosen.workloads = chosen.workloads or WORKLOADS
+    if chosen.dtype == "bf16":
+        chosen.engines = [name for name in chosen.engines if name in HALVES]
     return chosen
 
 
@@ -241,6 +248,7 @@ def main():
     if not present:
         sys.exit("nothing to measure")
     extra = ["--steps", str(chosen.steps)] if chosen.steps else []
+    extra += ["--dtype", chosen.dtype] if chosen.dtype != "f32" else []
     with tempfile.TemporaryDirectory() as folder:
         round_trip = RoundTrip(folder)
         settings = (chosen.workloads, chosen.rounds, chosen.threads, extra)
@@ -249,7 +257,7 @@ def main():
         text = [json.dumps(line) for own in lines.values() for line in own]
         chosen.save.write_text("\n".join(text) + "\n")
     threads = f"{chosen.threads} threads" if chosen.threads > 1 else "1 thread"
-    print(f"Milliseconds per step, median of {chosen.rounds} rounds (best block), {threads}, f32.\n")
+    print(f"Milliseconds per step, median of {chosen.rounds} rounds (best block), {threads}, {chosen.dtype}.\n")
     print(table(lines, chosen.workloads, [engine.name for engine in present]))
     if round_trip.there:
         print("\nBy where the cores lay: medians, and how many runs.\n")

@@ -80,6 +80,7 @@ functions! {
     "cos": "scalar/cos.wgsl", ["wave"];
     "finite_or_nan": "scalar/finite_or_nan.wgsl", [];
     "random": "scalar/random.wgsl", ["is_nan"];
+    "bfloat16": "scalar/bfloat16.wgsl", ["is_nan"];
 }
 
 impl Function {

@@ -216,17 +216,22 @@ fn body(
 }
 
 fn contract(kernel: &ContractKernel, buffers: &mut Buffers) {
+    let rounded = |value: f64| match kernel.precision {
+        Precision::F32 => value,
+        precision => f64::from(precision.round(value as f32)),
+    };
     let (rows_at, depth_at, columns_at) =
         (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
     // All columns of an operand's last axis.
     let side = |operand: &Operand, row: &[usize], columns: usize, buffers: &Buffers| {
         let values = row_values(&operand.program, row, columns, buffers, None);
         let value = values[operand.value.index()].clone();
-        if value.len() == 1 {
-            vec![value[0]; columns]
-        } else {
-            value
-        }
+        let mut value = match value.len() {
+            1 => vec![value[0]; columns],
+            _ => value,
+        };
+        value.iter_mut().for_each(|value| *value = rounded(*value));
+        value
     };
     let element = |operand: &Operand, index: &[usize], columns: usize, buffers: &Buffers| {
         let (column, outer) = index.split_last().expect("an axis");

@@ -198,6 +198,10 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
         let (column, outer) = index.split_last().expect("an axis");
         row_values(program, old, outer, columns, &|_| 0.0)[value.index()][*column]
     };
+    let rounded = |value: f64| match kernel.precision {
+        Precision::F32 => value,
+        precision => f64::from(precision.round(value as f32)),
+    };
     let (outer, columns) = kernel.result_domain();
     let (rows_at, depth_at, columns_at) =
         (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
@@ -209,7 +213,7 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
         for depth in &depth_at {
             let (left, run_of_k) = (&kernel.left, kernel.left_domain().1);
             let at = [batch, &rows_at[*m], depth].concat();
-            let left = element(&left.program, left.value, &at, run_of_k);
+            let left = rounded(element(&left.program, left.value, &at, run_of_k));
             for (sums, at) in row
                 .chunks_mut(run.max(1))
                 .zip(columns_at.chunks(run.max(1)))
@@ -217,7 +221,7 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
                 let at = [batch, depth, &at[0][..at[0].len() - 1]].concat();
                 let right = row_values(&kernel.right.program, old, &at, run, &|_| 0.0);
                 for (n, sum) in sums.iter_mut().enumerate() {
-                    *sum += left * right[kernel.right.value.index()][n];
+                    *sum += left * rounded(right[kernel.right.value.index()][n]);
                 }
             }
         }

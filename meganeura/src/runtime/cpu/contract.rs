@@ -9,7 +9,7 @@ use super::loops::{self, LoopProgram};
 use super::memory::{Element, Region};
 use super::pool::Pool;
 use super::vector::InstructionSet;
-use crate::ir::{DType, ScalarOp};
+use crate::ir::{DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
     Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Program, Store,
     ValueId,
@@ -151,6 +151,7 @@ enum After {
 pub(super) struct ContractProgram {
     batch: Vec<usize>,
     size: [usize; 3],
+    precision: Precision,
     left: Side,
     right: Side,
     /// What computes the operands that are not in memory.
@@ -226,6 +227,7 @@ impl ContractProgram {
         Ok(Self {
             batch: kernel.batch.clone(),
             size: [kernel.rows(), kernel.columns(), kernel.depth()],
+            precision: kernel.precision,
             left,
             right,
             before: builder.before,
@@ -283,6 +285,7 @@ impl ContractProgram {
         let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
         let (left, right) = (left.operand(), right.operand());
         let problem = Problem::new(&self.batch, self.size, left, right)?;
+        let problem = problem.with_precision(self.precision);
         let rows = self.size[0];
         match &self.after {
             After::Store(place) | After::Whole(place, _) => {

@@ -58,6 +58,15 @@ pub(super) fn contract(
     sample(name, Action::Contract(kernel), buffers)
 }
 
+/// The same product of rounded operands.
+pub(super) fn rounded(mut sample: Sample) -> Sample {
+    if let Action::Contract(kernel) = &mut sample.kernel.action {
+        kernel.precision = Precision::BF16;
+    }
+    sample.kernel.name.push_str(", rounded");
+    sample
+}
+
 /// A right side that all batches share.
 pub(super) fn shared_right() -> Sample {
     let mut sample = contract("shared right side", &[4], 6, 8, 12, [false, false]);

@@ -4,7 +4,7 @@ mod contractions;
 mod loops;
 mod others;
 
-use super::reference::rounded;
+use super::reference;
 use crate::ir::{Combine, DType, ScalarOp};
 use crate::schedule::attention::{AttentionKernel, AttentionPass};
 use crate::schedule::kernel::{
@@ -147,7 +147,10 @@ pub(crate) fn narrowed(sample: &Sample, halves: bool) -> Option<Sample> {
     let mut buffers = sample.buffers.clone();
     for (contents, buffer) in buffers.iter_mut().zip(&schedule.buffers) {
         if buffer.dtype == DType::BF16 {
-            let values = contents.values.iter().map(|&value| rounded(value));
+            let values = contents
+                .values
+                .iter()
+                .map(|&value| reference::rounded(value));
             contents.values = values.collect();
             contents.dtype = if halves { DType::BF16 } else { contents.dtype };
         }
@@ -225,6 +228,14 @@ pub(crate) fn samples() -> Vec<Sample> {
         convolution_weight([40, 1, 10, 9], 4),
         heads(),
     ]);
+    let products = [
+        contract("product", &[], 64, 48, 32, [false, false]),
+        contract("product", &[], 33, 18, 21, [true, false]),
+        contract("large tiles", &[16], 257, 131, 9, [false, true]),
+        convolution([1, 4, 4, 7], 8),
+        convolution_weight([3, 2, 7, 6], 6),
+    ];
+    all.extend(products.map(rounded));
     for width in [3, 8] {
         all.extend([gather(width), scatter_add(width)]);
     }

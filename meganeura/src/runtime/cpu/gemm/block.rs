@@ -17,8 +17,9 @@ use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
 
-/// How many row panels of a computed operand are asked for at a time.
-const COMPUTED_PANELS: usize = 4;
+/// How many row panels of a computed operand are asked for at a time, or of one that is rounded
+/// along its rows: whole lines of the cache, then.
+const PREPARED_PANELS: usize = 4;
 /// The depth from which on turning the result around does not matter.
 const ENOUGH_DEPTH: usize = 256;
 
@@ -89,7 +90,7 @@ pub(super) fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
         let [m, n, k] = problem.size;
         let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
         let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
-        let b = prepare::cost_of_b(&problem.b, problem.size);
+        let b = prepare::cost_of_b(&problem.b, kernels, problem.size);
         (m * k) as f64 * a + (n * k) as f64 * b
     };
     let turning = 2.0 * (m * n) as f64;
@@ -111,12 +112,12 @@ pub(super) fn run(
         size: problem.size,
         row_unit: problem.row_unit,
         prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
-        prepare_b: prepare::cost_of_b(&problem.b, problem.size),
-        fetch_b: prepare::cost_of_direct_b(&problem.b, problem.size),
-        direct_rows: prepare::direct_rows(&problem.b),
+        prepare_b: prepare::cost_of_b(&problem.b, kernels, problem.size),
+        fetch_b: prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
+        direct_rows: prepare::direct_rows(&problem.b, kernels),
         keeps_sums: match destination {
             Destination::Memory(_) => false,
-            Destination::Tiles(_) => split::depth_blocks(k) > 1,
+            Destination::Tiles(_) => split::depth_blocks(kernels, k) > 1,
             Destination::Turned(_) => true,
         },
         turned: matches!(destination, Destination::Turned(_)),
@@ -132,7 +133,11 @@ pub(super) fn run(
         } else {
             split::column_block(kernels, k)
         },
-        depth_blocks: if by_dots { 1 } else { split::depth_blocks(k) },
+        depth_blocks: if by_dots {
+            1
+        } else {
+            split::depth_blocks(kernels, k)
+        },
         by_dots,
     };
     let units = batches * grid.rows * grid.columns;
@@ -222,8 +227,8 @@ impl Job<'_> {
         self.cut_rows(&block.rows, &mut cuts);
         let panels = cuts.len() - 1;
         let group = match self.problem.a {
-            Operand::Memory(_) => 1,
-            Operand::Computed { .. } => COMPUTED_PANELS,
+            Operand::Memory(matrix) if !self.rounds_by_steps(&matrix) => 1,
+            _ => PREPARED_PANELS,
         };
         let row_of = |panel: usize| cuts[panel];
         for first in (0..panels).step_by(group) {
@@ -239,6 +244,11 @@ impl Job<'_> {
         if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
             self.turn(block, function, scratch);
         }
+    }
+
+    /// Elements of prepared operands in the depth of a block.
+    pub(super) fn elements(&self, block: &Block) -> usize {
+        block.depth.len().div_ceil(self.kernels.steps())
     }
 
     /// Where rows are cut into strips as tall as micro-kernels, nearly equal and within the
@@ -278,7 +288,7 @@ impl Job<'_> {
             }
             _ => {}
         }
-        list.truncate(block.depth.len());
+        list.truncate(self.elements(block));
     }
 
     /// Lists the rows of the next panel of B where it lies in memory: its first reader jumps
@@ -358,7 +368,7 @@ impl Job<'_> {
         let first_strip = rows.start == block.rows.start;
         for (index, panel) in panels.iter().enumerate() {
             let next = panels.get(index + 1).filter(|_| first_strip);
-            let b_too = self.list_next_panel(next, block.depth.len(), soon_b);
+            let b_too = self.list_next_panel(next, self.elements(block), soon_b);
             let (soon, soon_offset) = if b_too {
                 (&*soon_b, 0)
             } else {
@@ -368,7 +378,7 @@ impl Job<'_> {
                 unreachable!("there are kernels for all rows up to the tallest");
             };
             let call = Call {
-                depth: block.depth.len(),
+                depth: self.elements(block),
                 a: a.from,
                 a_stride: a.stride,
                 b: panel.from,

@@ -22,8 +22,12 @@ mod compound;
 mod dot;
 mod kernel;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod prepare;
 mod problem;
+mod round;
+mod rounded;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -36,6 +40,7 @@ pub use problem::{
 };
 
 use super::pool::Pool;
+use crate::ir::Precision;
 use kernel::Kernels;
 use std::sync::OnceLock;
 
@@ -62,17 +67,22 @@ use std::sync::OnceLock;
 /// If the output's memory does not hold the result, or would hold two of its elements at
 /// the same place.
 pub fn gemm(pool: &Pool, problem: &Problem<'_>, output: Output<'_>) -> Result<(), GemmError> {
-    gemm_with(best_kernels(), pool, problem, output)
+    gemm_with(best_kernels(problem.precision), pool, problem, output)
 }
 
 /// The name of the instruction set that [`gemm`] uses on this machine.
-pub fn instruction_set() -> &'static str {
-    best_kernels().name
+pub fn instruction_set(precision: Precision) -> &'static str {
+    best_kernels(precision).name
 }
 
-fn best_kernels() -> &'static Kernels {
-    static BEST: OnceLock<&'static Kernels> = OnceLock::new();
-    BEST.get_or_init(|| kernel::available()[0])
+fn best_kernels(precision: Precision) -> &'static Kernels {
+    static EXACT: OnceLock<&'static Kernels> = OnceLock::new();
+    static ROUNDED: OnceLock<&'static Kernels> = OnceLock::new();
+    let best = match precision {
+        Precision::F32 => &EXACT,
+        Precision::BF16 => &ROUNDED,
+    };
+    best.get_or_init(|| kernel::available(precision)[0])
 }
 
 /// [`gemm`] with the micro-kernels of one instruction set.

@@ -1,5 +1,6 @@
 //! What is to be computed: operands, sizes and where the result goes.
 
+use crate::ir::Precision;
 use std::ops::Range;
 use thiserror::Error;
 
@@ -138,6 +139,7 @@ pub struct Problem<'a> {
     pub(super) b: Operand<'a>,
     /// Tiles do not cross multiples of this many rows.
     pub(super) row_unit: usize,
+    pub(super) precision: Precision,
 }
 
 impl<'a> Problem<'a> {
@@ -163,7 +165,14 @@ impl<'a> Problem<'a> {
             a,
             b,
             row_unit: 1,
+            precision: Precision::F32,
         })
+    }
+
+    /// The same of operands that are rounded first. Products of few rows or columns, which no
+    /// registers are full of, may round less.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// The same, with tiles that do not cross multiples of so many rows (a multiple of 32),
@@ -185,6 +194,7 @@ impl<'a> Problem<'a> {
             a: self.b.transposed(),
             b: self.a.transposed(),
             row_unit: 1,
+            precision: self.precision,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::kernel::{Along, Call, Kernels, PANEL};
 use super::pack::Lines;
+use crate::ir::Precision;
 
 /// The micro-kernels of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub(in crate::runtime::cpu) struct Rows {
 impl Tiles {
     /// The best there are.
     pub fn new() -> Tiles {
-        Tiles(super::best_kernels())
+        Tiles(super::best_kernels(Precision::F32))
     }
 
     /// Rows of the tallest tile.

@@ -55,6 +55,19 @@ fn plain(
 }
 
 fn check(kernel: ContractKernel, buffers: &Buffers) {
+    for precision in [Precision::F32, Precision::BF16] {
+        let kernel = kernel.clone();
+        check_precision(
+            ContractKernel {
+                precision,
+                ..kernel
+            },
+            buffers,
+        );
+    }
+}
+
+fn check_precision(kernel: ContractKernel, buffers: &Buffers) {
     let action = Action::Contract(kernel);
     let expected = oracle::run(&action, buffers);
     let set = InstructionSet::detect();

@@ -21,6 +21,19 @@ impl Number {
         Number { value, error: 0.0 }
     }
 
+    /// An operand as a product takes it. What is not exact may be rounded the other way.
+    fn rounded(self, precision: Precision) -> Self {
+        if precision == Precision::F32 {
+            return self;
+        }
+        let value = f64::from(precision.round(self.value as f32));
+        let error = match self.error {
+            0.0 => 0.0,
+            error => error + value.abs() / 128.0,
+        };
+        Number { value, error }
+    }
+
     /// A computed number: what it comes from, plus rounding, unless floats overflow.
     fn computed(value: f64, error: f64, roundings: f64) -> Self {
         let error = error + roundings * ROUNDING * value.abs() + 1e-44;
@@ -255,8 +268,8 @@ fn contract(kernel: &ContractKernel, buffers: &Buffers, results: &mut Results) {
             .map(|k| {
                 let left = at([&rows_at[*m], &depth_at[k]]);
                 let right = at([&depth_at[k], &columns_at[column]]);
-                let left = element(&kernel.left, buffers, &left);
-                let right = element(&kernel.right, buffers, &right);
+                let left = element(&kernel.left, buffers, &left).rounded(kernel.precision);
+                let right = element(&kernel.right, buffers, &right).rounded(kernel.precision);
                 scalar(ScalarOp::Multiply, &[left, right])
             })
             .collect();
