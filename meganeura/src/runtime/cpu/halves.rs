@@ -1,6 +1,6 @@
 //! Operands of contractions that memory holds as bf16: widened while they are read.
 
-use super::gemm::{Operand, Source, Tile};
+use super::gemm::{HalfMatrix, Operand, Source, Tile};
 use super::memory::{Element, Region};
 use super::vector::{Form, InstructionSet, VectorFn, lookup};
 use crate::ir::bf16;
@@ -90,5 +90,13 @@ impl Source for Halves {
 
     fn cost(&self) -> f64 {
         if self.strides[1] == 1 { 0.2 } else { 2.0 }
+    }
+
+    fn halves(&self) -> Option<HalfMatrix<'_>> {
+        (self.strides[1] == 1).then(|| HalfMatrix {
+            from: self.start.cast(),
+            row_stride: self.strides[0],
+            batch_strides: &self.batch_strides,
+        })
     }
 }

@@ -36,7 +36,7 @@ mod vector;
 
 pub use compound::{Addresses, Compound};
 pub use problem::{
-    Epilogue, GemmError, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
+    Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };
 
 use super::pool::Pool;
