@@ -13,7 +13,10 @@ Where `rustc` is there, the time of a cache line between two threads is taken be
 run. Above FAR nanoseconds the cores share no cache: that makes two threads slower, ours and the
 peers', and a second table has the medians of near and far runs apart.
 
-Prints tables in markdown, and with --save FILE keeps every line that the engines printed.
+Prints tables in markdown. With --save FILE every line that an engine printed is kept there as soon
+as it is there, so that a run that was cut off can be shown, or several together:
+
+    python benches/peers/run.py --show FILE ...
 """
 
 import argparse
@@ -143,8 +146,8 @@ def place(before, after):
     return "far" if min(before, after) >= FAR else "changing"
 
 
-def measure(present, workloads, rounds, threads, extra, round_trip):
-    """Every line by (workload, engine), and what went wrong."""
+def measure(present, workloads, rounds, threads, extra, round_trip, save):
+    """Every line by (workload, engine), and what went wrong. Lines are saved as they come."""
     lines, problems, failed = collections.defaultdict(list), [], set()
     for turn in range(rounds):
         for workload in workloads:
@@ -159,12 +162,25 @@ def measure(present, workloads, rounds, threads, extra, round_trip):
                     failed.add((workload, engine.name))
                     problems.append(problem)
                     continue
-                line["cores"] = place(before, after)
+                line |= {"program": engine.name, "workload": workload, "cores": place(before, after)}
                 lines[workload, engine.name].append(line)
+                if save:
+                    with save.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
                 progress = f"{turn + 1}/{rounds} {workload} {engine.name}: {line['ms_per_step']} ms"
                 progress += f" {line['cores'] or ''}"
                 print(progress, file=sys.stderr, flush=True)
     return lines, problems
+
+
+def saved(files):
+    """Lines that earlier runs saved, as `measure` returns them."""
+    lines = collections.defaultdict(list)
+    for file in files:
+        for text in file.read_text().splitlines():
+            line = json.loads(text)
+            lines[line["workload"], line["program"]].append(line)
+    return lines
 
 
 def table(lines, workloads, names):
@@ -224,7 +240,8 @@ def parse():
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help=dtype)
     parser.add_argument("--ours", type=pathlib.Path, default=OURS, help="our program")
     parser.add_argument("--python", default=sys.executable, help="the peers' interpreter")
-    parser.add_argument("--save", type=pathlib.Path, help="a file for all lines")
+    parser.add_argument("--save", type=pathlib.Path, help="a new file for all lines")
+    parser.add_argument("--show", type=pathlib.Path, nargs="+", help="measure nothing, show these")
     chosen = parser.parse_args()
     unknown = [name for name in chosen.workloads if name not in WORKLOADS]
     if unknown:
@@ -237,8 +254,27 @@ def parse():
     return chosen
 
 
+def show(lines, workloads, threads):
+    """Prints the tables of all engines that have lines."""
+    names = [engine.name for engine in engines(OURS, sys.executable)]
+    names = [name for name in names if any(program == name for _, program in lines)]
+    workloads = [workload for workload in workloads if any(own == workload for own, _ in lines)]
+    rounds = max(len(own) for own in lines.values())
+    dtypes = ", ".join(sorted({line["dtype"] for own in lines.values() for line in own}))
+    settings = f"median of up to {rounds} rounds (best block), threads: {threads}, {dtypes}"
+    print(f"Milliseconds per step, {settings}.\n\n{table(lines, workloads, names)}")
+    if any(line["cores"] for own in lines.values() for line in own):
+        print("\nBy where the cores lay: medians, and how many runs.\n")
+        print(table_by_place(lines, workloads, names))
+
+
 def main():
     chosen = parse()
+    if chosen.show:
+        show(saved(chosen.show), chosen.workloads, chosen.threads)
+        return
+    if chosen.save and chosen.save.exists():
+        sys.exit(f"{chosen.save} is there already: --save wants a new file")
     wanted = [e for e in engines(chosen.ours, chosen.python) if e.name in chosen.engines]
     reasons = {engine.name: engine.missing() for engine in wanted}
     present = [engine for engine in wanted if not reasons[engine.name]]
@@ -250,18 +286,10 @@ def main():
     extra = ["--steps", str(chosen.steps)] if chosen.steps else []
     extra += ["--dtype", chosen.dtype] if chosen.dtype != "f32" else []
     with tempfile.TemporaryDirectory() as folder:
-        round_trip = RoundTrip(folder)
         settings = (chosen.workloads, chosen.rounds, chosen.threads, extra)
-        lines, problems = measure(present, *settings, round_trip)
-    if chosen.save:
-        text = [json.dumps(line) for own in lines.values() for line in own]
-        chosen.save.write_text("\n".join(text) + "\n")
-    threads = f"{chosen.threads} threads" if chosen.threads > 1 else "1 thread"
-    print(f"Milliseconds per step, median of {chosen.rounds} rounds (best block), {threads}, {chosen.dtype}.\n")
-    print(table(lines, chosen.workloads, [engine.name for engine in present]))
-    if round_trip.there:
-        print("\nBy where the cores lay: medians, and how many runs.\n")
-        print(table_by_place(lines, chosen.workloads, [engine.name for engine in present]))
+        lines, problems = measure(present, *settings, RoundTrip(folder), chosen.save)
+    if lines:
+        show(lines, chosen.workloads, chosen.threads)
     for note in [*notes, *problems]:
         print(f"\n- {note}", end="")
     print()

@@ -83,8 +83,9 @@ impl AttentionKernel {
         self.heads / self.group.max(1)
     }
 
-    /// The keys that a query sees by its position.
-    pub fn seen(&self, query: usize) -> Range<usize> {
+    /// Where the keys that a query sees by its position begin and end, if there were keys
+    /// everywhere: both stay or move by one from query to query.
+    pub fn reach(&self, query: usize) -> [i64; 2] {
         // Before the first key when there are more queries than keys.
         let position = (query + self.keys) as i64 - self.queries as i64;
         let window = self.window.map(|window| window as i64);
@@ -94,6 +95,12 @@ impl AttentionKernel {
             (false, Some(window)) => position + window,
             (false, None) => self.keys as i64,
         };
+        [start, end]
+    }
+
+    /// The keys that a query sees by its position.
+    pub fn seen(&self, query: usize) -> Range<usize> {
+        let [start, end] = self.reach(query);
         between(start, end, self.keys)
     }
 

@@ -1,22 +1,25 @@
+//! Operands and results in memory. All that attention reads and writes there goes through here.
+
 use std::ops::Range;
 
+use crate::ir::bf16;
+use crate::runtime::cpu::gemm::tiles::Tiles;
 use crate::runtime::cpu::memory::{Element, Region};
-use crate::runtime::cpu::vector::softmax::Loops;
+use crate::runtime::cpu::vector::softmax::{Loops, Numbers, Rows};
 use crate::schedule::kernel::{Access, BufferId};
 
 /// A strided operand: rows for two indices (time and head) of each batch.
 pub(super) struct Operand {
     start: *mut f32,
-    /// How its elements lie.
-    pub element: Element,
+    element: Element,
     batch: Vec<usize>,
     batch_strides: Vec<usize>,
     /// From one place in time to the next (of a mask: from one head).
-    pub time: usize,
+    time: usize,
     /// From one head to the next (of a mask: from one query).
     head: usize,
     /// From one column to the next.
-    pub column: usize,
+    column: usize,
 }
 
 impl Operand {
@@ -35,13 +38,100 @@ impl Operand {
     }
 
     /// The start of a row.
-    pub fn row(&self, batch: usize, time: usize, head: usize) -> *const f32 {
+    fn row(&self, batch: usize, time: usize, head: usize) -> *const f32 {
         let (mut rest, mut offset) = (batch, time * self.time + head * self.head);
         for (&size, &stride) in self.batch.iter().zip(&self.batch_strides).rev() {
             offset += rest % size * stride;
             rest /= size;
         }
         self.element.step(self.start, offset)
+    }
+
+    /// Copies rows of a head times a factor to where they are `stride` apart.
+    ///
+    /// # Safety
+    /// The operand and `to` must be there.
+    pub unsafe fn copy(
+        &self,
+        loops: &Loops,
+        [batch, head]: [usize; 2],
+        times: &Range<usize>,
+        (width, factor): (usize, f32),
+        (to, stride): (*mut f32, usize),
+    ) {
+        let from = self.row(batch, times.start, head);
+        let rows = Rows {
+            from,
+            from_stride: self.time,
+            to,
+            to_stride: stride,
+            count: times.len(),
+            width,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.column == 1 {
+                let copy = match self.element {
+                    Element::Half => loops.widen,
+                    _ => loops.copy,
+                };
+                return copy(&rows, &raw const factor, 0);
+            }
+            for index in 0..rows.count {
+                let to = to.add(index * stride);
+                for i in 0..width {
+                    let at = index * self.time + i * self.column;
+                    let value = match self.element {
+                        Element::Half => bf16::widen(*from.cast::<u16>().add(at)),
+                        _ => *from.add(at),
+                    };
+                    *to.add(i) = value * factor;
+                }
+            }
+        }
+    }
+
+    /// The numbers of a head that has one for each place in time.
+    ///
+    /// # Safety
+    /// The operand must be there.
+    pub unsafe fn numbers(
+        &self,
+        [batch, head]: [usize; 2],
+        times: &Range<usize>,
+    ) -> impl Iterator<Item = f32> {
+        let from = self.row(batch, times.start, head);
+        // SAFETY: the caller's promise.
+        (0..times.len()).map(move |index| unsafe { *from.add(index * self.time) })
+    }
+
+    /// Of a mask: copies what some queries have for some keys, with a row for each key.
+    ///
+    /// # Safety
+    /// The operand and `to` must be there.
+    pub unsafe fn turn(
+        &self,
+        tiles: Tiles,
+        [batch, head]: [usize; 2],
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+        (to, stride): (*mut f32, usize),
+    ) {
+        let from = self.row(batch, head, queries.start);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = from.add(keys.start * self.column);
+            if self.column == 1 {
+                let size = [queries.len(), keys.len()];
+                return tiles.transpose((from, self.head), size, (to, stride));
+            }
+            for lane in 0..queries.len() {
+                let from = from.add(lane * self.head);
+                for key in 0..keys.len() {
+                    *to.add(key * stride + lane) = *from.add(key * self.column);
+                }
+            }
+        }
     }
 }
 
@@ -51,8 +141,7 @@ pub(super) struct Target {
     element: Element,
     time: usize,
     heads: usize,
-    /// Columns of a row.
-    pub width: usize,
+    width: usize,
 }
 
 // SAFETY: a plain address; who uses it when is the executor's business.
@@ -70,96 +159,82 @@ impl Target {
         }
     }
 
-    /// Floats that its rows need while they are added up, so many at a time.
-    pub fn room(&self, rows: usize) -> usize {
-        match self.element {
-            Element::Half => rows * self.width,
-            _ => 0,
-        }
-    }
-
     /// The start of a row.
-    pub fn row(&self, batch: usize, time: usize, head: usize) -> *mut f32 {
+    fn row(&self, [batch, head]: [usize; 2], time: usize) -> *mut f32 {
         let row = (batch * self.time + time) * self.heads + head;
         self.element.step(self.start, row * self.width)
     }
 
-    /// Some rows of a head while they are added up: where they belong, or in `room` if they are
-    /// rounded once they are complete.
-    pub fn sums(
-        &self,
-        [batch, head]: [usize; 2],
-        times: &Range<usize>,
-        room: *mut f32,
-    ) -> Sums<'_> {
-        let (start, stride) = match self.element {
-            Element::Half => (room, self.width),
-            _ => (self.row(batch, times.start, head), self.heads * self.width),
-        };
-        Sums {
-            target: self,
-            at: [batch, head],
-            times: times.clone(),
-            start,
-            stride,
+    fn copy(&self, loops: &Loops) -> unsafe fn(&Rows, *const f32, usize) {
+        match self.element {
+            Element::Half => loops.round,
+            _ => loops.copy,
         }
     }
-}
 
-/// See [`Target::sums`].
-pub(super) struct Sums<'a> {
-    target: &'a Target,
-    at: [usize; 2],
-    times: Range<usize>,
-    start: *mut f32,
-    /// From one place in time to the next.
-    pub stride: usize,
-}
-
-impl Sums<'_> {
-    /// The start of a row.
-    pub fn row(&self, time: usize) -> *mut f32 {
-        self.start
-            .wrapping_add((time - self.times.start) * self.stride)
-    }
-
-    /// Columns of a row.
-    pub fn width(&self) -> usize {
-        self.target.width
-    }
-
-    /// Sets all rows to 0.
+    /// Writes rows of a head times a factor.
     ///
     /// # Safety
-    /// They must be there and nobody else's.
-    pub unsafe fn clear(&self) {
-        for time in self.times.clone() {
-            // SAFETY: the caller's promise.
-            unsafe { std::slice::from_raw_parts_mut(self.row(time), self.width()).fill(0.0) };
+    /// They must be there and nobody else's, and as many rows `stride` apart.
+    pub unsafe fn store(
+        &self,
+        loops: &Loops,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, stride, factor): (*const f32, usize, f32),
+    ) {
+        let rows = self.rows(at, times, (from, stride));
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(loops)(&rows, &raw const factor, 0) };
+    }
+
+    /// The same with a factor for each row; zeros where that is 0.
+    ///
+    /// # Safety
+    /// As [`Target::store`].
+    pub unsafe fn store_each(
+        &self,
+        loops: &Loops,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, stride, factors): (*const f32, usize, &Numbers),
+    ) {
+        let rows = self.rows(at, times, (from, stride));
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy(loops)(&rows, factors.0.as_ptr(), 1);
+            for (time, &factor) in times.clone().zip(&factors.0) {
+                if factor == 0.0 {
+                    let end = self.element.step(self.row(at, time), self.width);
+                    let row = self.row(at, time).cast::<u8>();
+                    row.write_bytes(0, end as usize - row as usize);
+                }
+            }
         }
     }
 
-    /// Rounds a complete row to where it belongs.
+    fn rows(
+        &self,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, from_stride): (*const f32, usize),
+    ) -> Rows {
+        Rows {
+            from,
+            from_stride,
+            to: self.row(at, times.start),
+            to_stride: self.heads * self.width,
+            count: times.len(),
+            width: self.width,
+        }
+    }
+
+    /// Writes the number of a place in time.
     ///
     /// # Safety
     /// It must be there and nobody else's.
-    pub unsafe fn finish_row(&self, time: usize, loops: &Loops) {
-        let [batch, head] = self.at;
-        if self.target.element == Element::Half {
-            let to = self.target.row(batch, time, head);
-            // SAFETY: the caller's promise.
-            unsafe { (loops.rounded)(to.cast(), self.row(time), self.width()) };
-        }
-    }
-
-    /// Rounds all rows.
-    ///
-    /// # Safety
-    /// As for one.
-    pub unsafe fn finish(&self, loops: &Loops) {
-        for time in self.times.clone() {
-            // SAFETY: the caller's promise.
-            unsafe { self.finish_row(time, loops) };
-        }
+    pub unsafe fn number(&self, at: [usize; 2], time: usize, value: f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.row(at, time) = value };
     }
 }

@@ -6,11 +6,12 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
+use super::ahead::{Ahead, Area};
 use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Panel, Rows, Scratch};
-use super::problem::{Epilogue, Operand, Problem, Soon, Tile, batch_offset};
+use super::problem::{Epilogue, Matrix, Operand, Problem, Soon, Tile, batch_offset};
 use super::split::{self, Costs, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
@@ -139,8 +140,10 @@ pub(super) fn run(
             split::depth_blocks(kernels, k)
         },
         by_dots,
+        units: batches * grid.rows * grid.columns,
+        threads: pool.threads(),
     };
-    let units = batches * grid.rows * grid.columns;
+    let units = job.units;
     // Very many small units are taken by the handful.
     let tasks = units.min(16 * pool.threads());
     let alone = m
@@ -170,6 +173,35 @@ pub(super) struct Block {
     pub worker: usize,
 }
 
+/// What is fetched while a strip is computed.
+struct StripAhead {
+    /// What the next strips read of A that are prepared together.
+    next_a: Option<Area>,
+    /// Which of the strips that were prepared together this is, and of how many.
+    turn: [usize; 2],
+    /// What the next block reads of B, a part of it in each strip.
+    next_b: Option<Area>,
+    /// Whether all of the block's own B is near.
+    fetched: bool,
+    strip: usize,
+    strips: usize,
+}
+
+impl StripAhead {
+    /// The shares of one panel of the strip.
+    fn share(&self, width: usize, panels: usize, panel: usize) -> [Ahead; 2] {
+        let nothing = Ahead::NOTHING;
+        let (calls, call) = (self.strips * panels, self.strip * panels + panel);
+        [
+            self.next_a.map_or(nothing, |a| {
+                let [strip, strips] = self.turn;
+                a.share(width, strips * panels, strip * panels + panel)
+            }),
+            self.next_b.map_or(nothing, |b| b.share(width, calls, call)),
+        ]
+    }
+}
+
 /// A product while it is being computed.
 pub(super) struct Job<'a> {
     pub kernels: &'static Kernels,
@@ -180,6 +212,9 @@ pub(super) struct Job<'a> {
     depth_blocks: usize,
     /// Whether it is computed by dot products.
     by_dots: bool,
+    /// How many units there are, and threads that take them.
+    units: usize,
+    threads: usize,
 }
 
 impl Job<'_> {
@@ -187,41 +222,55 @@ impl Job<'_> {
     fn unit(&self, unit: usize, worker: usize) {
         // Taken, not borrowed: an epilogue may itself compute a product.
         let mut scratch = SCRATCH.take();
-        let [m, n, k] = self.problem.size;
-        let [batch, row, column] = self.grid.place(unit);
-        let Grid { rows, columns, .. } = self.grid;
-        let rows = split::part(m, self.problem.row_unit, rows, row);
-        let columns = split::part(n, self.kernels.lanes, columns, column);
-        let column_blocks = columns.len().div_ceil(self.column_block);
-        for column_block in 0..column_blocks {
-            let part = split::part(
-                columns.len(),
-                self.kernels.panel(),
-                column_blocks,
-                column_block,
-            );
-            for depth_block in 0..self.depth_blocks {
-                let block = Block {
-                    batch,
-                    rows: rows.clone(),
-                    columns: columns.start + part.start..columns.start + part.end,
-                    depth: split::part(k, 16, self.depth_blocks, depth_block),
-                    first_depth: depth_block == 0,
-                    last_depth: depth_block + 1 == self.depth_blocks,
-                    worker,
-                };
-                if self.by_dots {
-                    self.dots(&block, &mut scratch);
-                } else {
-                    self.block(&block, &mut scratch);
-                }
+        // The share of a thread are neighbouring units.
+        let follows = |unit: usize| {
+            let share = |unit: usize| unit * self.threads / self.units;
+            unit > 0 && unit < self.units && share(unit - 1) == share(unit)
+        };
+        let mut index = 0;
+        while let Some(block) = self.block_of(unit, index, worker) {
+            index += 1;
+            if self.by_dots {
+                self.dots(&block, &mut scratch);
+                continue;
             }
+            let next = self.block_of(unit, index, worker).or_else(|| {
+                let next = unit + 1;
+                follows(next).then(|| self.block_of(next, 0, worker))?
+            });
+            let fetched = index > 1 || follows(unit);
+            self.block(&block, next.as_ref(), fetched, &mut scratch);
         }
         SCRATCH.set(scratch);
     }
 
-    /// Adds one block of depth to one block of columns.
-    fn block(&self, block: &Block, scratch: &mut Scratch) {
+    /// A block of a unit, all depth of some columns after the other.
+    fn block_of(&self, unit: usize, index: usize, worker: usize) -> Option<Block> {
+        let [m, n, k] = self.problem.size;
+        let [batch, row, column] = self.grid.place(unit);
+        let Grid { rows, columns, .. } = self.grid;
+        let columns = split::part(n, self.kernels.lanes, columns, column);
+        let column_blocks = columns.len().div_ceil(self.column_block);
+        let (column_block, depth_block) = (index / self.depth_blocks, index % self.depth_blocks);
+        if column_block >= column_blocks {
+            return None;
+        }
+        let panel = self.kernels.panel();
+        let part = split::part(columns.len(), panel, column_blocks, column_block);
+        Some(Block {
+            batch,
+            rows: split::part(m, self.problem.row_unit, rows, row),
+            columns: columns.start + part.start..columns.start + part.end,
+            depth: split::part(k, 16, self.depth_blocks, depth_block),
+            first_depth: depth_block == 0,
+            last_depth: depth_block + 1 == self.depth_blocks,
+            worker,
+        })
+    }
+
+    /// Adds one block of depth to one block of columns, of which the block before may have
+    /// fetched B; this one fetches that of the next.
+    fn block(&self, block: &Block, next: Option<&Block>, fetched: bool, scratch: &mut Scratch) {
         self.prepare_b(block, scratch);
         let mut cuts = mem::take(&mut scratch.cuts);
         self.cut_rows(&block.rows, &mut cuts);
@@ -231,13 +280,29 @@ impl Job<'_> {
             _ => PREPARED_PANELS,
         };
         let row_of = |panel: usize| cuts[panel];
+        let next_b = next.and_then(|next| self.area_of_b(next));
         for first in (0..panels).step_by(group) {
             let last = (first + group).min(panels);
             let start = row_of(first);
             let a = self.prepare_a(block, start..row_of(last), &mut scratch.a);
+            let next_a = match cuts.get(last + 1) {
+                Some(_) => {
+                    let end = row_of((last + group).min(panels));
+                    self.area_of_a(block, row_of(last)..end)
+                }
+                None => next.and_then(|next| self.area_of_a(next, self.first_rows(next, group))),
+            };
             for panel in first..last {
                 let rows = row_of(panel)..row_of(panel + 1);
-                self.strip(block, a.skip(rows.start - start), rows, scratch);
+                let ahead = StripAhead {
+                    next_a,
+                    turn: [panel - first, last - first],
+                    next_b,
+                    fetched: fetched || panel > 0,
+                    strip: panel,
+                    strips: panels,
+                };
+                self.strip(block, a.skip(rows.start - start), rows, &ahead, scratch);
             }
         }
         scratch.cuts = cuts;
@@ -265,6 +330,26 @@ impl Job<'_> {
             let strips = height.div_ceil(self.kernels.rows);
             cuts.extend((1..=strips).map(|strip| start + height * strip / strips));
         }
+    }
+
+    /// The rows of a block's first strips.
+    fn first_rows(&self, block: &Block, strips: usize) -> Range<usize> {
+        let rows = &block.rows;
+        rows.start..rows.end.min(rows.start + strips * self.kernels.rows)
+    }
+
+    /// Rows of A where few of each row in memory are read at a time. Other rows the hardware
+    /// follows by itself.
+    fn area_of_a(&self, block: &Block, rows: Range<usize>) -> Option<Area> {
+        let part = [rows, block.depth.clone()];
+        let area = Area::new(&self.problem.a, self.problem, block.batch, part);
+        let follows = |a: &Matrix<'_>| a.strides[1] == 1 && self.kernels.rounding.is_none();
+        area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
+    }
+
+    fn area_of_b(&self, block: &Block) -> Option<Area> {
+        let part = [block.depth.clone(), block.columns.clone()];
+        Area::new(&self.problem.b, self.problem, block.batch, part)
     }
 
     /// Lists where the rows of a strip's results and of what its epilogue reads begin.
@@ -332,7 +417,14 @@ impl Job<'_> {
     }
 
     /// Computes a strip of C: as wide as the block and as tall as a micro-kernel's tile.
-    fn strip(&self, block: &Block, a: Rows, rows: Range<usize>, scratch: &mut Scratch) {
+    fn strip(
+        &self,
+        block: &Block,
+        a: Rows,
+        rows: Range<usize>,
+        ahead: &StripAhead,
+        scratch: &mut Scratch,
+    ) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
         let (c, c_stride, accumulate) = match self.destination {
             Destination::Memory(memory) => {
@@ -365,9 +457,8 @@ impl Job<'_> {
             ..
         } = scratch;
         self.list_soon(block, &rows, (c, c_stride), soon);
-        let first_strip = rows.start == block.rows.start;
         for (index, panel) in panels.iter().enumerate() {
-            let next = panels.get(index + 1).filter(|_| first_strip);
+            let next = panels.get(index + 1).filter(|_| !ahead.fetched);
             let b_too = self.list_next_panel(next, self.elements(block), soon_b);
             let (soon, soon_offset) = if b_too {
                 (&*soon_b, 0)
@@ -389,6 +480,7 @@ impl Job<'_> {
                 accumulate,
                 soon,
                 soon_offset,
+                ahead: ahead.share(self.kernels.panel(), panels.len(), index),
             };
             // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
             // and depth; the tile of C lies in the destination's memory, where it belongs to

@@ -17,6 +17,7 @@
 //! any more, and results go to lines that another core had last. An [`Epilogue`] therefore says
 //! what it needs [`Soon`], and micro-kernels fetch that a line at a time between their steps.
 
+mod ahead;
 mod block;
 mod compound;
 mod dot;

@@ -157,7 +157,8 @@ fn cost(code: &Code) -> f64 {
 /// Nanoseconds for one element of a step.
 fn weight(work: &Work) -> f64 {
     match work {
-        Work::Vector(_) => 0.08,
+        Work::Vector(..) => 0.08,
+        Work::Fused { steps, .. } => 0.03 * *steps as f64,
         Work::Expand | Work::Columns | Work::FoldRows(..) => 0.2,
         Work::GatherPairs(_) | Work::ScatterPairs(_) => 0.3,
         Work::GatherRows {

@@ -1,6 +1,7 @@
 //! Loop kernels: compiled once into steps over tiles that stay in the cache.
 
 mod compile;
+mod fuse;
 mod grid;
 mod moves;
 mod own;

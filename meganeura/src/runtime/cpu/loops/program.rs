@@ -1,7 +1,10 @@
 //! A loop kernel in the form that runs: steps over tiles.
 
-use super::super::memory::Element;
-use super::super::vector::{RowMoves, VectorFn};
+use std::sync::Arc;
+
+use super::super::memory::{Element, Region};
+use super::super::vector::machine::Fused;
+use super::super::vector::{Form, RowMoves, VectorFn};
 use crate::ir::Combine;
 
 /// An entry of the table of pointers that steps index.
@@ -25,7 +28,9 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// A loop over n elements.
-    Vector(VectorFn),
+    Vector(VectorFn, Form),
+    /// So many loops in one.
+    Fused { number: usize, steps: usize },
     /// n elements, this many apart, made dense floats.
     Gather { stride: usize, element: Element },
     /// The opposite; a splat is repeated.
@@ -115,6 +120,8 @@ pub(super) struct Walk {
     /// Row 0, column 0.
     pub(super) base: *mut f32,
     pub(super) element: Element,
+    /// The buffer.
+    pub(super) region: Region,
     /// Elements to step for each outer axis.
     pub(super) strides: Vec<usize>,
     /// Elements to step for each column.
@@ -202,6 +209,8 @@ pub(super) struct Code {
     pub(super) walks: Vec<Walk>,
     pub(super) sums: Vec<Sum>,
     pub(super) constants: Vec<f32>,
+    /// Steps that are one loop.
+    pub(super) fused: Vec<Arc<Fused>>,
     /// The value each double starts from.
     pub(super) cells: Vec<f64>,
     /// The reductions of single rows.

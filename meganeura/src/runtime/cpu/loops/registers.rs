@@ -1,12 +1,14 @@
 //! Room for the registers: full ones share scratch memory when they do not live at once.
 
+use super::super::vector::machine::Fused;
 use super::compile::Register;
-use super::program::{Code, NO_SLOT, Origin, Slot, Step, Tiling};
+use super::program::{Code, NO_SLOT, Origin, Slot, Step, Tiling, Work};
 
 /// Floats that keep two registers off one cache line.
 const LINE: usize = 16;
 
-/// From the step that writes a register to the last that reads it.
+/// From the step that writes a register to the last that reads it. Steps have even numbers; those
+/// that are several in one are still reading, at the next odd one, when they have written.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     first: usize,
@@ -18,7 +20,7 @@ struct Life {
 /// Gives every register its place in scratch memory.
 pub(super) fn assign(code: &mut Code, registers: &[Register]) {
     let steps = all_steps(code);
-    let lives = lives(code.slots.len(), &steps);
+    let lives = lives(code, &steps);
     let tile = match code.tiling {
         Tiling::Wide { columns } => columns.min(code.columns),
         Tiling::Narrow { rows } => rows * code.columns,
@@ -75,10 +77,10 @@ fn all_steps(code: &Code) -> Vec<(usize, Step)> {
     steps
 }
 
-fn lives(slots: usize, steps: &[(usize, Step)]) -> Vec<Option<Life>> {
-    let mut lives: Vec<Option<Life>> = vec![None; slots];
+fn lives(code: &Code, steps: &[(usize, Step)]) -> Vec<Option<Life>> {
+    let mut lives: Vec<Option<Life>> = vec![None; code.slots.len()];
     for (position, (phase, step)) in steps.iter().enumerate() {
-        let mut touch = |slot: Slot| {
+        let mut touch = |slot: Slot, position: usize| {
             if slot == NO_SLOT {
                 return;
             }
@@ -90,8 +92,14 @@ fn lives(slots: usize, steps: &[(usize, Step)]) -> Vec<Option<Life>> {
             life.last = position;
             life.phases.1 = *phase;
         };
-        touch(step.to);
-        step.from.into_iter().for_each(touch);
+        let position = 2 * position;
+        touch(step.to, position);
+        step.from.iter().for_each(|&slot| touch(slot, position));
+        if let Work::Fused { number, .. } = step.work {
+            let Fused { reads, writes, .. } = &*code.fused[number];
+            writes.iter().for_each(|&slot| touch(slot, position));
+            reads.iter().for_each(|&slot| touch(slot, position + 1));
+        }
     }
     lives
 }

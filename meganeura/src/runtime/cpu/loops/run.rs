@@ -381,7 +381,8 @@ impl LoopProgram {
             // SAFETY: the slots were laid out for these steps and this many elements.
             unsafe {
                 match step.work {
-                    Work::Vector(work) => work(to, a, b, c, count),
+                    Work::Vector(work, _) => work(to, a, b, c, count),
+                    Work::Fused { number, .. } => self.code.fused[number].run(&state.table, count),
                     _ => self.execute_rare(state, step, tile, count),
                 }
             }
@@ -396,7 +397,7 @@ impl LoopProgram {
         // SAFETY: as for `execute`.
         unsafe {
             match step.work {
-                Work::Vector(_) => {}
+                Work::Vector(..) | Work::Fused { .. } => {}
                 Work::Gather {
                     stride,
                     element: Element::Float,

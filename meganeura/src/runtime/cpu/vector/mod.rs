@@ -9,6 +9,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod lanes;
+pub(super) mod machine;
 mod math;
 mod rows;
 pub(super) mod softmax;
@@ -57,6 +58,15 @@ impl InstructionSet {
         }
         sets.push(Self::Portable);
         sets
+    }
+
+    /// Whether steps may become machine code of this set.
+    pub(super) fn fuses(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => is_x86_feature_detected!("bmi2"),
+            _ => false,
+        }
     }
 
     /// Its name, for people.

@@ -113,6 +113,20 @@ functions! {
     Random = |a, b, _c| math::random(a, b);
 }
 
+/// An operation on vectors.
+#[inline(always)]
+pub(super) fn apply<L: Lanes>(op: ScalarOp, a: L, b: L, c: L) -> L {
+    macro_rules! choose {
+        ($($op:ident)*) => {
+            match op { $(ScalarOp::$op => $op::apply(a, b, c)),* }
+        };
+    }
+    choose! {
+        Identity Negate Absolute Exp Log Sqrt ReciprocalSqrt Reciprocal Tanh Sigmoid Erf Sin Cos
+        Add Subtract Multiply Divide Maximum Minimum Less LessEqual Equal Select First Random
+    }
+}
+
 /// One function after another.
 struct Pair<First, Second>(PhantomData<(First, Second)>);
 
@@ -385,7 +399,7 @@ unsafe fn fold<L: Lanes, K: Folding, F: Function, A: Source, B: Source>(
 
 /// Sixteen numbers in one, by halves.
 #[inline(always)]
-fn halve(how: Combine, lanes: [f32; 16]) -> f64 {
+pub(super) fn halve(how: Combine, lanes: [f32; 16]) -> f64 {
     let join = |a: f32, b: f32| match how {
         Combine::Sum => a + b,
         Combine::Maximum if a > b || a.is_nan() => a,

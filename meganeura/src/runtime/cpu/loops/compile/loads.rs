@@ -11,7 +11,8 @@ impl Compiler<'_> {
     pub(super) fn walk(&mut self, access: &Access, listed: bool) -> usize {
         let walk = self.code.walks.len();
         let slot = self.slot(Origin::Walk(walk));
-        let base = self.buffers[access.buffer.index()].at(access.offset);
+        let region = self.buffers[access.buffer.index()];
+        let base = region.at(access.offset);
         let same = |other: &Walk| other.base == base && other.strides == access.strides;
         let known = self.code.walks.iter().any(same);
         let pitch = match pitch(&self.domain.outer, &access.strides) {
@@ -22,6 +23,7 @@ impl Compiler<'_> {
             slot,
             base,
             element: Element::of(access.dtype),
+            region,
             strides: access.strides.clone(),
             column_stride: access.column_stride,
             listed,

@@ -7,9 +7,9 @@ mod results;
 use super::super::memory::Region;
 use super::super::vector::{Form, InstructionSet, Kind, PairOp, lookup};
 use super::program::{Code, HalfMoves, NO_SLOT, Origin, Phase, Shape, Slot, Step, Tiling, Work};
-use super::registers;
 use super::schedule::{Consumer, Schedule};
 use super::simplify::Domain;
+use super::{fuse, registers};
 use crate::ir::{Combine, ScalarOp};
 use crate::schedule::kernel::{Instruction, Level, ValueId};
 
@@ -61,6 +61,7 @@ pub(super) fn compile(
         walks: Vec::new(),
         sums: Vec::new(),
         constants: Vec::new(),
+        fused: Vec::new(),
         cells: Vec::new(),
         folds: Vec::new(),
         staged: staged && !schedule.rows_stay_whole,
@@ -97,6 +98,9 @@ pub(super) fn compile(
         ..
     } = compiler;
     pairs::join(&mut code);
+    if set.fuses() {
+        fuse::fuse(&mut code);
+    }
     registers::assign(&mut code, &registers);
     code
 }
@@ -163,7 +167,7 @@ impl Compiler<'_> {
     }
 
     fn vector(&mut self, level: Level, form: Form, to: Slot, from: [Slot; 3]) {
-        let work = Work::Vector(lookup(self.set, form));
+        let work = Work::Vector(lookup(self.set, form), form);
         self.push(level, work, to, from);
     }
 

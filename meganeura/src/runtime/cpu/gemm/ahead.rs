@@ -1,0 +1,106 @@
+//! Operands fetched ahead: what the next strip reads of A and the next block of B, while this
+//! one is computed. The hardware follows rows; it does not foresee the few columns of A that a
+//! weight's gradient reads of each row, nor where the next block begins.
+
+use super::prepare::element;
+use super::problem::{Operand, Problem};
+use super::split;
+use std::ops::Range;
+
+/// A column of places in memory that a micro-kernel fetches between its steps, from each as much
+/// as its tile is wide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    pub from: *const f32,
+    /// From one place to the next.
+    pub stride: usize,
+    pub count: usize,
+}
+
+impl Ahead {
+    pub const NOTHING: Ahead = Ahead {
+        from: std::ptr::null(),
+        stride: 0,
+        count: 0,
+    };
+}
+
+/// Some rows and columns of an operand in memory, as lines of neighbouring floats.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    from: *const f32,
+    lines: usize,
+    stride: usize,
+    /// Floats of a line.
+    length: usize,
+}
+
+impl Area {
+    /// Part of an operand, if it is in memory and one of its axes is contiguous.
+    pub fn new(
+        operand: &Operand<'_>,
+        problem: &Problem<'_>,
+        batch: usize,
+        [rows, columns]: [Range<usize>; 2],
+    ) -> Option<Area> {
+        let Operand::Memory(matrix) = operand else {
+            return None;
+        };
+        let from = element(matrix, problem.batch, batch, [rows.start, columns.start]);
+        let (lines, stride, length) = match matrix.strides {
+            [stride, 1] => (rows.len(), stride, columns.len()),
+            [1, stride] => (columns.len(), stride, rows.len()),
+            _ => return None,
+        };
+        Some(Area {
+            from,
+            lines,
+            stride,
+            length,
+        })
+    }
+
+    /// The share of one of several calls, each of which fetches `width` floats from a place.
+    pub fn share(&self, width: usize, calls: usize, call: usize) -> Ahead {
+        let pieces = self.length.div_ceil(width).max(1);
+        // Neighbouring calls fetch one piece of each line.
+        let calls_for_a_piece = (calls / pieces).max(1);
+        let piece = call / calls_for_a_piece;
+        if piece >= pieces {
+            return Ahead::NOTHING;
+        }
+        let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
+        Ahead {
+            from: self
+                .from
+                .wrapping_add(lines.start * self.stride + piece * width),
+            stride: self.stride,
+            count: lines.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::Matrix;
+    use super::*;
+
+    #[test]
+    fn calls_share_an_area() {
+        let data = vec![0.0; 40 * 100];
+        let operand = Operand::Memory(Matrix::new(&data, [100, 1]));
+        let problem = Problem::new(&[], [40, 40, 100], operand, operand).expect("it fits");
+        let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
+        let mut places = Vec::new();
+        for call in 0..10 {
+            let ahead = area.share(32, 10, call);
+            for place in 0..ahead.count {
+                let address = ahead.from.wrapping_add(place * ahead.stride);
+                places.push((address as usize - data.as_ptr() as usize) / 4);
+            }
+        }
+        places.sort_unstable();
+        let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
+        assert_eq!(places, all.collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,287 @@
+//! The few instructions that recorded loops are made of, as bytes.
+//!
+//! The encoding is that of the processor's manual: a vector instruction has a prefix of four
+//! bytes (EVEX) with the high bits of its registers, the mask, and the opcode's table.
+
+/// A vector register, 0 to 31.
+pub(super) type Vector = u8;
+/// A mask register; 0 is none.
+pub(super) type Mask = u8;
+
+/// The mask of the elements that are left at the end.
+pub(super) const REST: Mask = 1;
+/// Masks for comparisons.
+pub(super) const MASKS: std::ops::Range<Mask> = 2..8;
+
+/// General registers that hold the addresses of streams: all but the index (0), the rest of
+/// the count (6), a register for odd jobs (2) and the stack (4). The last is the table's own.
+pub(super) const BASES: [u8; 12] = [1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 7];
+/// Those of them, and the one for odd jobs, that must be as before afterwards; the latter holds
+/// where folds go.
+const SAVED: [u8; 7] = [3, 5, 12, 13, 14, 15, 2];
+
+/// The last operand of a vector instruction.
+#[derive(Clone, Copy)]
+pub(super) enum Operand {
+    Vector(Vector),
+    /// At a base register plus the index, so many vectors further.
+    Stream(u8, u8),
+    /// At the address in register 0.
+    Pointer,
+    /// So many vectors after where folds go.
+    Folded(u8),
+    /// A number in the pool.
+    Pool(usize),
+}
+
+/// The tables of opcodes, with the prefix that selects among them.
+#[derive(Clone, Copy)]
+pub(super) struct Opcode {
+    map: u8,
+    prefix: u8,
+    code: u8,
+    immediate: Option<u8>,
+}
+
+const fn opcode(map: u8, prefix: u8, code: u8) -> Opcode {
+    Opcode {
+        map,
+        prefix,
+        code,
+        immediate: None,
+    }
+}
+
+const fn with(map: u8, prefix: u8, code: u8, immediate: u8) -> Opcode {
+    Opcode {
+        map,
+        prefix,
+        code,
+        immediate: Some(immediate),
+    }
+}
+
+pub(super) const LOAD: Opcode = opcode(1, 0, 0x10);
+pub(super) const STORE: Opcode = opcode(1, 0, 0x11);
+pub(super) const MOVE: Opcode = opcode(1, 0, 0x28);
+pub(super) const BROADCAST: Opcode = opcode(2, 1, 0x18);
+pub(super) const ADD: Opcode = opcode(1, 0, 0x58);
+pub(super) const SUBTRACT: Opcode = opcode(1, 0, 0x5c);
+pub(super) const MULTIPLY: Opcode = opcode(1, 0, 0x59);
+pub(super) const DIVIDE: Opcode = opcode(1, 0, 0x5e);
+pub(super) const LARGER: Opcode = opcode(1, 0, 0x5f);
+pub(super) const SMALLER: Opcode = opcode(1, 0, 0x5d);
+pub(super) const SQRT: Opcode = opcode(1, 0, 0x51);
+pub(super) const AND: Opcode = opcode(1, 0, 0x54);
+/// `!a & b`
+pub(super) const AND_NOT: Opcode = opcode(1, 0, 0x55);
+pub(super) const OR: Opcode = opcode(1, 0, 0x56);
+pub(super) const XOR: Opcode = opcode(1, 0, 0x57);
+/// `to · a + b`
+pub(super) const MULTIPLY_ADD: Opcode = opcode(2, 1, 0xa8);
+pub(super) const BLEND: Opcode = opcode(2, 1, 0x65);
+pub(super) const SCALE: Opcode = opcode(2, 1, 0x2c);
+pub(super) const EXPONENT: Opcode = opcode(2, 1, 0x42);
+/// In [1, 2), without a sign.
+pub(super) const MANTISSA: Opcode = with(3, 1, 0x26, 4);
+/// To the nearest whole number, ties to even.
+pub(super) const ROUND: Opcode = with(3, 1, 0x08, 0);
+pub(super) const EQUAL: Opcode = with(1, 0, 0xc2, 0);
+pub(super) const LESS: Opcode = with(1, 0, 0xc2, 0x11);
+pub(super) const LESS_EQUAL: Opcode = with(1, 0, 0xc2, 0x12);
+pub(super) const UNORDERED: Opcode = with(1, 0, 0xc2, 3);
+
+/// A condition on the last comparison of numbers without a sign.
+#[derive(Clone, Copy)]
+pub(super) enum Condition {
+    Below = 0x82,
+    NotBelow = 0x83,
+    Zero = 0x84,
+}
+
+/// A place in the code that jumps go to.
+#[derive(Clone, Copy)]
+pub(super) struct Label(usize);
+
+/// Code being written.
+#[derive(Default)]
+pub(super) struct Assembler {
+    bytes: Vec<u8>,
+    /// Four bytes each that become the distance to a number of the pool.
+    pooled: Vec<(usize, usize)>,
+    pool: Vec<u32>,
+}
+
+impl Assembler {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// `to = op(a, b)`, only where `mask` holds; elsewhere 0 if `zeros`, else as before.
+    pub(super) fn masked(
+        &mut self,
+        opcode: Opcode,
+        to: u8,
+        a: Vector,
+        b: Operand,
+        mask: Mask,
+        zeros: bool,
+    ) {
+        let (base, index_high) = match b {
+            Operand::Vector(register) => (register & 15, register >> 4),
+            Operand::Stream(base, _) => (base, 0),
+            _ => (0, 0),
+        };
+        let high = |register: u8, bit: u8| (!register >> bit) & 1;
+        self.put(&[
+            0x62,
+            high(to, 3) << 7
+                | (index_high ^ 1) << 6
+                | high(base, 3) << 5
+                | high(to, 4) << 4
+                | opcode.map,
+            (!a & 15) << 3 | 4 | opcode.prefix,
+            u8::from(zeros && mask > 0) << 7 | 2 << 5 | high(a, 4) << 3 | mask,
+            opcode.code,
+        ]);
+        let reg = (to & 7) << 3;
+        match b {
+            Operand::Vector(register) => self.put(&[0xc0 | reg | register & 7]),
+            Operand::Stream(base, vectors) => self.put(&[0x44 | reg, base & 7, vectors]),
+            Operand::Pointer => self.put(&[reg]),
+            Operand::Folded(vectors) => self.put(&[0x42 | reg, vectors]),
+            Operand::Pool(number) => {
+                self.put(&[0x05 | reg]);
+                self.pooled.push((self.bytes.len(), number));
+                self.put(&[0; 4]);
+            }
+        }
+        if let Some(immediate) = opcode.immediate {
+            self.put(&[immediate]);
+        }
+    }
+
+    /// `to = op(a, b)`
+    pub(super) fn three(&mut self, opcode: Opcode, to: u8, a: Vector, b: Operand) {
+        self.masked(opcode, to, a, b, 0, false);
+    }
+
+    /// `to = op(b)`
+    pub(super) fn two(&mut self, opcode: Opcode, to: u8, b: Operand) {
+        self.three(opcode, to, 0, b);
+    }
+
+    /// The place of a number in the pool.
+    pub(super) fn number(&mut self, bits: u32) -> Operand {
+        let known = self.pool.iter().position(|&other| other == bits);
+        Operand::Pool(known.unwrap_or_else(|| {
+            self.pool.push(bits);
+            self.pool.len() - 1
+        }))
+    }
+
+    /// Saves what must be as before afterwards.
+    pub(super) fn enter(&mut self) {
+        for register in SAVED {
+            self.stack(0x50, register);
+        }
+    }
+
+    /// A base register (or 0) = the pointer at this place of the table.
+    pub(super) fn pointer(&mut self, to: u8, slot: u16) {
+        self.put(&[0x48 | (to >> 3) << 2, 0x8b, 0x87 | (to & 7) << 3]);
+        self.put(&(u32::from(slot) * 8).to_le_bytes());
+    }
+
+    /// The index = 0.
+    pub(super) fn begin(&mut self) {
+        self.put(&[0x31, 0xc0]);
+    }
+
+    /// A label here, where the processor likes loops to begin.
+    pub(super) fn loop_head(&mut self) -> Label {
+        while !self.bytes.len().is_multiple_of(32) {
+            self.put(&[0x90]);
+        }
+        Label(self.bytes.len())
+    }
+
+    /// The index moves on by so many vectors, and fewer elements are left.
+    pub(super) fn advance(&mut self, vectors: u8) {
+        self.put(&[0x48, 0x05]);
+        self.put(&(u32::from(vectors) * 64).to_le_bytes());
+        self.put(&[0x48, 0x81, 0xee]);
+        self.put(&(u32::from(vectors) * 16).to_le_bytes());
+    }
+
+    /// Compares the elements that are left with so many vectors.
+    pub(super) fn compare(&mut self, vectors: u8) {
+        self.put(&[0x48, 0x81, 0xfe]);
+        self.put(&(u32::from(vectors) * 16).to_le_bytes());
+    }
+
+    /// Jumps back.
+    pub(super) fn jump_back(&mut self, condition: Condition, to: Label) {
+        self.put(&[0x0f, condition as u8]);
+        let distance = to.0 as i64 - (self.bytes.len() as i64 + 4);
+        self.put(&(distance as i32).to_le_bytes());
+    }
+
+    /// Jumps to a place that is yet to come.
+    pub(super) fn jump(&mut self, condition: Condition) -> Label {
+        self.put(&[0x0f, condition as u8, 0, 0, 0, 0]);
+        Label(self.bytes.len())
+    }
+
+    /// Where a jump goes.
+    pub(super) fn land(&mut self, from: Label) {
+        let distance = (self.bytes.len() - from.0) as u32;
+        self.bytes[from.0 - 4..from.0].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// The mask of the elements that are left; sets the condition `Zero` if there are none.
+    pub(super) fn rest(&mut self) {
+        // mov edx, −1; bzhi edx, edx, esi; kmovw k1, edx; test rsi, rsi
+        self.put(&[0xba, 0xff, 0xff, 0xff, 0xff]);
+        self.put(&[0xc4, 0xe2, 0x48, 0xf5, 0xd2]);
+        self.put(&[0xc5, 0xf8, 0x92, 0xca]);
+        self.put(&[0x48, 0x85, 0xf6]);
+    }
+
+    /// Where folds go is known again.
+    pub(super) fn folds(&mut self) {
+        self.stack(0x58, 2);
+    }
+
+    /// Restores everything (but what `folds` has) and returns.
+    pub(super) fn leave(&mut self) {
+        for register in SAVED.into_iter().rev().skip(1) {
+            self.stack(0x58, register);
+        }
+        // vzeroupper; ret
+        self.put(&[0xc5, 0xf8, 0x77, 0xc3]);
+    }
+
+    fn stack(&mut self, code: u8, register: u8) {
+        if register > 7 {
+            self.put(&[0x41]);
+        }
+        self.put(&[code | register & 7]);
+    }
+
+    /// The code with its pool behind it.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        while !self.bytes.len().is_multiple_of(4) {
+            self.put(&[0xcc]);
+        }
+        let pool = self.bytes.len();
+        for (at, number) in self.pooled {
+            let distance = (pool + number * 4 - (at + 4)) as u32;
+            self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        for bits in self.pool {
+            self.bytes.extend_from_slice(&bits.to_le_bytes());
+        }
+        self.bytes
+    }
+}

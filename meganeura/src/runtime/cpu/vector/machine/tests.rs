@@ -1,0 +1,158 @@
+use super::super::{Form, InstructionSet, Kind, lookup};
+use super::trace::Value;
+use super::{Fused, Recording, traceable};
+use crate::ir::{Combine, ScalarOp};
+
+const COUNTS: [usize; 12] = [0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 777];
+
+/// Floats of all kinds.
+fn floats(count: usize, seed: usize) -> Vec<f32> {
+    const SPECIAL: [f32; 9] = [
+        0.0,
+        -0.0,
+        1.0,
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::MIN_POSITIVE,
+        1e30,
+        -3.5,
+    ];
+    let float = |i: usize| match (i * 7 + seed * 3) % 23 {
+        special @ 0..9 => SPECIAL[special],
+        _ => ((i * 193 + seed * 71) % 1009) as f32 / 99.0 - 5.0,
+    };
+    (0..count).map(float).collect()
+}
+
+/// Runs a loop over the streams, the last of which it writes, and one double.
+fn run(recording: &Recording, streams: &mut [Vec<f32>], count: usize) -> f64 {
+    let fused = Fused::new(recording).expect("registers enough");
+    let mut double: f64 = 0.5;
+    let mut table: Vec<*mut f32> = streams.iter_mut().map(|s| s.as_mut_ptr()).collect();
+    table.push((&raw mut double).cast());
+    // SAFETY: every stream has so many floats.
+    unsafe { fused.run(&table, count) };
+    double
+}
+
+fn same(a: &[f32], b: &[f32]) -> bool {
+    let equal = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+    a.len() == b.len() && a.iter().zip(b).all(equal)
+}
+
+#[test]
+fn every_operation_is_that_of_its_step() {
+    let set = InstructionSet::detect();
+    if !set.fuses() {
+        return;
+    }
+    for &op in ScalarOp::ALL.iter().filter(|op| traceable(**op)) {
+        let mut recording = Recording::default();
+        let operands: [Value; 3] = std::array::from_fn(|slot| recording.load(slot as u16));
+        let value = recording.scalar(op, operands);
+        recording.store(3, value);
+        for count in COUNTS {
+            let mut streams: Vec<_> = (0..3).map(|seed| floats(count, seed)).collect();
+            let form = match op.arity() {
+                1 => Form::Unary(op, Kind::Stream),
+                2 => Form::Binary(op, [Kind::Stream; 2]),
+                _ => Form::Select([Kind::Stream; 3]),
+            };
+            let mut expected = vec![-7.0; count + 1];
+            let [a, b, c] = [0, 1, 2].map(|i: usize| streams[i].as_ptr());
+            // SAFETY: there are so many floats.
+            unsafe { lookup(set, form)(expected.as_mut_ptr(), a, b, c, count) };
+            streams.push(vec![-7.0; count + 1]);
+            run(&recording, &mut streams, count);
+            assert!(same(&streams[3], &expected), "{op:?}, {count} elements");
+        }
+    }
+}
+
+#[test]
+fn folds_are_those_of_their_steps() {
+    let set = InstructionSet::detect();
+    if !set.fuses() {
+        return;
+    }
+    for how in [Combine::Sum, Combine::Maximum] {
+        let mut recording = Recording::default();
+        let value = recording.load(0);
+        recording.fold(how, value, 1);
+        for count in COUNTS {
+            for seed in 0..3 {
+                let mut from = floats(count, seed);
+                if seed > 0 {
+                    from.iter_mut().for_each(|x| *x = x.clamp(-9.0, 9.0));
+                }
+                if seed > 1 {
+                    from.retain(|x| !x.is_nan());
+                }
+                let mut expected: f64 = 0.5;
+                let to = (&raw mut expected).cast();
+                let null = std::ptr::null();
+                let step = lookup(set, Form::Fold(how, Kind::Stream));
+                // SAFETY: there are so many floats, and a double.
+                unsafe { step(to, from.as_ptr(), null, null, from.len()) };
+                let count = from.len();
+                let found = run(&recording, &mut [from], count);
+                let near = (found - expected).abs() <= 1e-4;
+                let equal = found == expected || (found.is_nan() && expected.is_nan());
+                assert!(near || equal, "{how:?}: {found} for {expected}");
+            }
+        }
+    }
+}
+
+/// Everything at once: more constants than registers, several results, masks.
+#[test]
+fn long_bodies_have_registers_enough() {
+    let set = InstructionSet::detect();
+    if !set.fuses() {
+        return;
+    }
+    let chain = [
+        ScalarOp::Erf,
+        ScalarOp::Exp,
+        ScalarOp::Tanh,
+        ScalarOp::Sigmoid,
+        ScalarOp::Maximum,
+        ScalarOp::Log,
+        ScalarOp::Less,
+    ];
+    let mut recording = Recording::default();
+    let (mut a, b) = (recording.load(0), recording.load(1));
+    for op in chain {
+        a = recording.scalar(op, [a, b, b]);
+        a = recording.scalar(ScalarOp::Add, [a, b, b]);
+    }
+    recording.fold(Combine::Sum, b, 3);
+    recording.store(2, a);
+    let count = 301;
+    let clean = |seed| {
+        let finite = |x: f32| if x.abs() < 50.0 { x } else { 0.25 };
+        floats(count, seed)
+            .into_iter()
+            .map(finite)
+            .collect::<Vec<_>>()
+    };
+    let (first, second) = (clean(0), clean(1));
+    let mut expected = first.clone();
+    for op in chain {
+        let form = match op.arity() {
+            1 => Form::Unary(op, Kind::Stream),
+            _ => Form::Binary(op, [Kind::Stream; 2]),
+        };
+        let add = Form::Binary(ScalarOp::Add, [Kind::Stream; 2]);
+        let (to, b) = (expected.as_mut_ptr(), second.as_ptr());
+        // SAFETY: there are so many floats.
+        unsafe {
+            lookup(set, form)(to, to, b, b, count);
+            lookup(set, add)(to, to, b, b, count);
+        }
+    }
+    let mut streams = [first, second, vec![0.0; count]];
+    run(&recording, &mut streams, count);
+    assert!(same(&streams[2], &expected));
+}

@@ -1,0 +1,281 @@
+//! Loops as programs: what the functions on vectors do is written down instead of done.
+//!
+//! [`Traced`] is a vector of [`Lanes`] that only has a number, so that every function has one
+//! source here, too.
+
+use std::cell::RefCell;
+
+use super::super::lanes::Lanes;
+use super::super::steps;
+use crate::ir::{Combine, ScalarOp};
+
+/// A place in the table of pointers.
+pub(in super::super::super) type Slot = u16;
+/// The number of the instruction that makes a value.
+pub(in super::super::super) type Value = u16;
+
+/// What happens to the vector at some elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Instruction {
+    /// A float by its bits, in all lanes.
+    Constant(u32),
+    /// The float that a pointer leads to, in all lanes.
+    Splat(Slot),
+    /// The elements that a pointer leads to.
+    Load(Slot),
+    Unary(Unary, Value),
+    Binary(Binary, Value, Value),
+    /// `a · b + c`
+    MultiplyAdd(Value, Value, Value),
+    Compare(Comparison, Value, Value),
+    /// `mask ? yes : no`
+    Blend {
+        mask: Value,
+        yes: Value,
+        no: Value,
+    },
+    Store(Slot, Value),
+    /// Combined with all other elements and with the double that a pointer leads to.
+    Fold(Combine, Value, Slot),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Unary {
+    Sqrt,
+    Exponent,
+    Mantissa,
+    Round,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Larger,
+    Smaller,
+    And,
+    AndNot,
+    Or,
+    Xor,
+    Scale,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Comparison {
+    Less,
+    LessEqual,
+    Equal,
+}
+
+impl Instruction {
+    /// The values it is made of.
+    pub(super) fn operands(self) -> impl Iterator<Item = Value> {
+        let operands = match self {
+            Self::Constant(_) | Self::Splat(_) | Self::Load(_) => [None; 3],
+            Self::Unary(_, a) | Self::Store(_, a) | Self::Fold(_, a, _) => [Some(a), None, None],
+            Self::Binary(_, a, b) | Self::Compare(_, a, b) => [Some(a), Some(b), None],
+            Self::MultiplyAdd(a, b, c) => [Some(a), Some(b), Some(c)],
+            Self::Blend { mask, yes, no } => [Some(mask), Some(yes), Some(no)],
+        };
+        operands.into_iter().flatten()
+    }
+}
+
+/// A loop's body.
+#[derive(Clone, Debug, Default)]
+pub(in super::super::super) struct Recording {
+    pub(super) instructions: Vec<Instruction>,
+}
+
+impl Recording {
+    fn push(&mut self, instruction: Instruction) -> Value {
+        if matches!(
+            instruction,
+            Instruction::Constant(_) | Instruction::Splat(_)
+        ) && let Some(known) = self.instructions.iter().position(|&i| i == instruction)
+        {
+            return known as Value;
+        }
+        self.instructions.push(instruction);
+        (self.instructions.len() - 1) as Value
+    }
+
+    /// The elements at a slot.
+    pub(in super::super::super) fn load(&mut self, slot: Slot) -> Value {
+        self.push(Instruction::Load(slot))
+    }
+
+    /// The float at a slot, which stays as it is during the loop.
+    pub(in super::super::super) fn splat(&mut self, slot: Slot) -> Value {
+        self.push(Instruction::Splat(slot))
+    }
+
+    /// Writes to the elements at a slot.
+    pub(in super::super::super) fn store(&mut self, slot: Slot, value: Value) {
+        self.push(Instruction::Store(slot, value));
+    }
+
+    /// Combines all elements, and the result with the double at a slot.
+    pub(in super::super::super) fn fold(&mut self, how: Combine, value: Value, slot: Slot) {
+        self.push(Instruction::Fold(how, value, slot));
+    }
+
+    /// An operation on values.
+    pub(in super::super::super) fn scalar(&mut self, op: ScalarOp, [a, b, c]: [Value; 3]) -> Value {
+        TRACE.set(std::mem::take(self));
+        let Traced(value) = steps::apply(op, Traced(a), Traced(b), Traced(c));
+        *self = TRACE.take();
+        value
+    }
+}
+
+/// Whether an operation looks at vectors as a whole only, and can be written down.
+pub(in super::super::super) fn traceable(op: ScalarOp) -> bool {
+    !matches!(op, ScalarOp::Sin | ScalarOp::Cos | ScalarOp::Random)
+}
+
+thread_local! {
+    static TRACE: RefCell<Recording> = RefCell::default();
+}
+
+fn record(instruction: Instruction) -> Value {
+    TRACE.with_borrow_mut(|recording| recording.push(instruction))
+}
+
+/// A value of the program being written.
+#[derive(Clone, Copy)]
+pub(super) struct Traced(Value);
+
+/// A truth value for each lane.
+#[derive(Clone, Copy)]
+pub(super) struct TracedMask(Value);
+
+fn constant(value: f32) -> Value {
+    record(Instruction::Constant(value.to_bits()))
+}
+
+fn unary(op: Unary, x: Traced) -> Traced {
+    Traced(record(Instruction::Unary(op, x.0)))
+}
+
+fn binary(op: Binary, a: Traced, b: Traced) -> Traced {
+    Traced(record(Instruction::Binary(op, a.0, b.0)))
+}
+
+fn compare(op: Comparison, a: Traced, b: Traced) -> TracedMask {
+    TracedMask(record(Instruction::Compare(op, a.0, b.0)))
+}
+
+/// Only its sign.
+fn sign() -> Traced {
+    Traced(constant(-0.0))
+}
+
+impl Lanes for Traced {
+    type Mask = TracedMask;
+    const COUNT: usize = 16;
+
+    unsafe fn splat(value: f32) -> Self {
+        Traced(constant(value))
+    }
+
+    // Memory is read and written by instructions of their own; `traceable` keeps away the
+    // functions that look at single lanes.
+    unsafe fn load(_: *const f32) -> Self {
+        Traced(constant(f32::NAN))
+    }
+
+    unsafe fn load_partial(_: *const f32, _: usize) -> Self {
+        Traced(constant(f32::NAN))
+    }
+
+    unsafe fn store(self, _: *mut f32) {}
+
+    unsafe fn store_partial(self, _: *mut f32, _: usize) {}
+
+    unsafe fn load_halves(_: *const u16) -> Self {
+        Traced(constant(f32::NAN))
+    }
+
+    unsafe fn store_halves(self, _: *mut u16) {}
+
+    fn add(self, other: Self) -> Self {
+        binary(Binary::Add, self, other)
+    }
+
+    fn subtract(self, other: Self) -> Self {
+        binary(Binary::Subtract, self, other)
+    }
+
+    fn multiply(self, other: Self) -> Self {
+        binary(Binary::Multiply, self, other)
+    }
+
+    fn divide(self, other: Self) -> Self {
+        binary(Binary::Divide, self, other)
+    }
+
+    fn multiply_add(self, factor: Self, term: Self) -> Self {
+        Traced(record(Instruction::MultiplyAdd(self.0, factor.0, term.0)))
+    }
+
+    fn sqrt(self) -> Self {
+        unary(Unary::Sqrt, self)
+    }
+
+    fn larger(self, other: Self) -> Self {
+        binary(Binary::Larger, self, other)
+    }
+
+    fn smaller(self, other: Self) -> Self {
+        binary(Binary::Smaller, self, other)
+    }
+
+    fn absolute(self) -> Self {
+        binary(Binary::AndNot, sign(), self)
+    }
+
+    fn negate(self) -> Self {
+        binary(Binary::Xor, self, sign())
+    }
+
+    fn copy_sign(self, other: Self) -> Self {
+        let (magnitude, sign) = (self.absolute(), binary(Binary::And, other, sign()));
+        binary(Binary::Or, magnitude, sign)
+    }
+
+    fn less(self, other: Self) -> TracedMask {
+        compare(Comparison::Less, self, other)
+    }
+
+    fn less_equal(self, other: Self) -> TracedMask {
+        compare(Comparison::LessEqual, self, other)
+    }
+
+    fn equal(self, other: Self) -> TracedMask {
+        compare(Comparison::Equal, self, other)
+    }
+
+    fn select(mask: TracedMask, yes: Self, no: Self) -> Self {
+        let (mask, yes, no) = (mask.0, yes.0, no.0);
+        Traced(record(Instruction::Blend { mask, yes, no }))
+    }
+
+    fn all(_: TracedMask) -> bool {
+        true
+    }
+
+    fn scale(self, n: Self) -> Self {
+        binary(Binary::Scale, self, n)
+    }
+
+    fn split(self) -> (Self, Self) {
+        (unary(Unary::Mantissa, self), unary(Unary::Exponent, self))
+    }
+
+    fn round(self) -> Self {
+        unary(Unary::Round, self)
+    }
+}
