@@ -1,19 +1,26 @@
 //! Operands fetched ahead: what the next strip reads of A and the next block of B, while this
 //! one is computed. The hardware follows rows; it does not foresee the few columns of A that a
-//! weight's gradient reads of each row, nor where the next block begins.
+//! weight's gradient reads of each row, nor where the next block begins. Where operands are rounded
+//! it does not see the next rows either, since all of a strip's are read before any is multiplied.
 
 use super::prepare::element;
 use super::problem::{Operand, Problem};
 use super::split;
 use std::ops::Range;
 
-/// A column of places in memory that a micro-kernel fetches between its steps, from each as much
+/// Columns of places in memory that a micro-kernel fetches between its steps, from each as much
 /// as its tile is wide.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
-    pub from: *const f32,
-    /// From one place to the next.
-    pub stride: usize,
+    from: *const f32,
+    /// From one line to the next.
+    stride: usize,
+    /// How many places of a line, and floats between them.
+    pieces: usize,
+    width: usize,
+    /// The next place of the line.
+    piece: usize,
+    /// How many places are left.
     pub count: usize,
 }
 
@@ -21,8 +28,24 @@ impl Ahead {
     pub const NOTHING: Ahead = Ahead {
         from: std::ptr::null(),
         stride: 0,
+        pieces: 1,
+        width: 0,
+        piece: 0,
         count: 0,
     };
+
+    /// The next place, if one is left.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<*const f32> {
+        self.count = self.count.checked_sub(1)?;
+        let place = self.from.wrapping_add(self.piece * self.width);
+        self.piece += 1;
+        if self.piece == self.pieces {
+            self.piece = 0;
+            self.from = self.from.wrapping_add(self.stride);
+        }
+        Some(place)
+    }
 }
 
 /// Some rows and columns of an operand in memory, as lines of neighbouring floats.
@@ -65,17 +88,25 @@ impl Area {
         let pieces = self.length.div_ceil(width).max(1);
         // Neighbouring calls fetch one piece of each line.
         let calls_for_a_piece = (calls / pieces).max(1);
-        let piece = call / calls_for_a_piece;
-        if piece >= pieces {
+        let part = match pieces <= calls {
+            true => {
+                (call / calls_for_a_piece).min(pieces)..(call / calls_for_a_piece + 1).min(pieces)
+            }
+            false => split::part(pieces, 1, calls, call),
+        };
+        if part.is_empty() {
             return Ahead::NOTHING;
         }
         let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
         Ahead {
             from: self
                 .from
-                .wrapping_add(lines.start * self.stride + piece * width),
+                .wrapping_add(lines.start * self.stride + part.start * width),
             stride: self.stride,
-            count: lines.len(),
+            pieces: part.len(),
+            width,
+            piece: 0,
+            count: lines.len() * part.len(),
         }
     }
 }
@@ -92,15 +123,17 @@ mod tests {
         let problem = Problem::new(&[], [40, 40, 100], operand, operand).expect("it fits");
         let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
         let mut places = Vec::new();
-        for call in 0..10 {
-            let ahead = area.share(32, 10, call);
-            for place in 0..ahead.count {
-                let address = ahead.from.wrapping_add(place * ahead.stride);
-                places.push((address as usize - data.as_ptr() as usize) / 4);
+        for calls in [10, 3, 2] {
+            places.clear();
+            for call in 0..calls {
+                let mut ahead = area.share(32, calls, call);
+                while let Some(place) = ahead.next() {
+                    places.push((place as usize - data.as_ptr() as usize) / 4);
+                }
             }
+            places.sort_unstable();
+            let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
+            assert_eq!(places, all.collect::<Vec<_>>());
         }
-        places.sort_unstable();
-        let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
-        assert_eq!(places, all.collect::<Vec<_>>());
     }
 }

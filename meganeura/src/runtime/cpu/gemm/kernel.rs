@@ -184,10 +184,8 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
                 steps = steps_between;
             }
             for ahead in &mut ahead {
-                if let Some(count) = ahead.count.checked_sub(1) {
-                    fetch(ahead.from, false);
-                    ahead.from = ahead.from.wrapping_add(ahead.stride);
-                    ahead.count = count;
+                if let Some(from) = ahead.next() {
+                    fetch(from, false);
                     steps = steps_between;
                 }
             }
