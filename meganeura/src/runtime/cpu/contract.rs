@@ -190,9 +190,29 @@ struct Builder<'a> {
 }
 
 impl ContractProgram {
-    /// The kernel has been checked against the buffers, and there is room for its parts. Without
-    /// a choice, rules choose.
+    /// The kernel has been checked against the buffers, and there is room for its parts. Rules
+    /// choose without a choice, and where it would add up in another order.
     pub(super) fn new(
+        kernel: &ContractKernel,
+        buffers: &[Region],
+        set: InstructionSet,
+        workers: usize,
+        common: &Common<'_>,
+        chosen: Option<Choice>,
+    ) -> Result<Self, String> {
+        let with = |chosen| Self::with(kernel, buffers, set, workers, common, chosen);
+        let Some(choice) = chosen else {
+            return with(None);
+        };
+        let chosen = with(Some(choice))?;
+        let by_rules = with(None)?;
+        match by_rules.choice.gathered == chosen.choice.gathered || chosen.adds_like(&by_rules)? {
+            true => Ok(chosen),
+            false => Ok(by_rules),
+        }
+    }
+
+    fn with(
         kernel: &ContractKernel,
         buffers: &[Region],
         set: InstructionSet,
@@ -323,15 +343,14 @@ impl ContractProgram {
         unsafe { self.product.with(others) }.unwrap_or_default()
     }
 
-    /// Whether two programs of one kernel add up in the same order.
-    ///
-    /// # Safety
-    /// The buffers of both are still there.
-    pub(super) unsafe fn adds_like(&self, other: &ContractProgram) -> bool {
-        // SAFETY: the caller's promise; nothing is read.
-        let [ours, theirs] =
-            [self, other].map(|program| unsafe { program.product.with(gemm::by_dots) });
-        ours == theirs
+    /// Whether two programs of one kernel add up in the same order, while they are made.
+    fn adds_like(&self, other: &ContractProgram) -> Result<bool, String> {
+        let by_dots = |program: &ContractProgram| {
+            // SAFETY: the buffers are there, and nothing runs while a plan is loaded.
+            let by_dots = unsafe { program.product.with(gemm::by_dots) };
+            by_dots.map_err(|error| error.to_string())
+        };
+        Ok(by_dots(self)? == by_dots(other)?)
     }
 
     /// Gives the program its memory.

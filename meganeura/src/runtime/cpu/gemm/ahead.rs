@@ -120,7 +120,8 @@ mod tests {
     fn calls_share_an_area() {
         let data = vec![0.0; 40 * 100];
         let operand = Operand::Memory(Matrix::new(&data, [100, 1]));
-        let problem = Problem::new(&[], [40, 40, 100], operand, operand).expect("it fits");
+        let right = Operand::Memory(Matrix::new(&data, [1, 100]));
+        let problem = Problem::new(&[], [40, 40, 100], operand, right).expect("it fits");
         let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
         let mut places = Vec::new();
         for calls in [10, 3, 2] {
