@@ -146,8 +146,8 @@ fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
         let [m, n, k] = problem.size;
         let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
         let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
-        let b = match m <= prepare::direct_rows(&problem.b) {
-            true => prepare::cost_of_direct_b(&problem.b, problem.size),
+        let b = match m <= prepare::direct_rows(&problem.b, kernels) {
+            true => prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
             false => prepare::cost_of_b(&problem.b, kernels, problem.size),
         };
         let registers = (m * k * n.div_ceil(kernels.lanes)) as f64;
