@@ -8,6 +8,8 @@ mod language_model;
 mod memory;
 #[path = "train/precision.rs"]
 mod precision;
+#[path = "train/storage.rs"]
+mod storage;
 mod support;
 
 use std::collections::HashMap;

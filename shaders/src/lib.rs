@@ -32,7 +32,7 @@ templates! {
     /// tile_columns lanes_across k before fill step after`.
     CONTRACT_TILES = "contract_tiles.wgsl";
     /// Rows chosen by indices:
-    /// `declarations workgroup items indices width rows table output real word`.
+    /// `declarations workgroup items indices width rows table output rounded real word`.
     GATHER = "gather.wgsl";
     /// The chains of equal indices: `declarations workgroup count indices next`.
     SCATTER_LINK = "scatter_link.wgsl";

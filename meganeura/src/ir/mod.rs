@@ -6,6 +6,7 @@
 
 mod array;
 mod attention;
+pub mod bf16;
 mod convolution;
 mod dtype;
 mod graph;

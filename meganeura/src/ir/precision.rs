@@ -1,16 +1,17 @@
 use std::fmt;
 
-/// How exactly a training step multiplies matrices.
+/// How exactly a training step multiplies matrices and keeps what it needs later.
 ///
-/// Only the operands of products are ever rounded. What products add up, and all parameters,
-/// moments, sums, norms and losses are 32-bit floats.
+/// What is ever rounded are operands of products and large values between kernels. What products
+/// add up, and all parameters, moments, sums, norms and losses are 32-bit floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Precision {
     /// 32-bit floats throughout.
     #[default]
     F32,
-    /// The operands of large products are rounded to bfloat16: 8 significant bits, and the range
-    /// of 32-bit floats, so that no loss needs scaling.
+    /// The operands of large products are rounded to bfloat16, and large activations and gradients
+    /// are kept as such, in two bytes each: 8 significant bits, and the range of 32-bit floats, so
+    /// that no loss needs scaling.
     BF16,
 }
 

@@ -517,7 +517,7 @@ impl Session {
         self.executor.read(output.memory, &mut raw)?;
         Ok(match output.dtype {
             DType::U32 => raw.into_iter().map(|value| value as f32).collect(),
-            DType::F32 | DType::Bool => raw.into_iter().map(f32::from_bits).collect(),
+            _ => raw.into_iter().map(f32::from_bits).collect(),
         })
     }
 

@@ -209,6 +209,7 @@ impl<'a> Emitter<'a> {
                 table: buffer(0),
                 indices: buffer(1),
                 output,
+                rounds: false,
                 rows: shape(0).dims()[0],
                 width,
                 count,

@@ -209,10 +209,12 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The access, when the operand is memory as it stands.
+    /// The access, when the operand is floats in memory as they stand, whole or as bf16.
     pub fn as_load(&self) -> Option<&Access> {
         match &self.program.instructions[self.value.index()] {
-            Instruction::Load(access) if access.dtype == DType::F32 => Some(access),
+            Instruction::Load(access) => {
+                matches!(access.dtype, DType::F32 | DType::BF16).then_some(access)
+            }
             _ => None,
         }
     }
@@ -306,6 +308,8 @@ pub struct GatherKernel {
     pub indices: BufferId,
     /// Floats, `[count, width]`.
     pub output: BufferId,
+    /// Whether the output is kept as bf16.
+    pub rounds: bool,
     /// Rows of the table.
     pub rows: usize,
     /// Elements of a row.

@@ -6,6 +6,7 @@ use super::fuse::{Fusion, Kind};
 use super::kernel::{
     Access, Action, Body, BufferId, Instruction, Kernel, LoopKernel, Program, Store,
 };
+use super::narrow::narrow;
 use super::reference::References;
 use crate::egraph::CostModel;
 use crate::ir::{Assembly, DType, Graph, Lowering, Node, NodeId, Precision};
@@ -50,10 +51,14 @@ pub struct Schedule {
 
 /// Schedule a graph of primitives for a device with these rates.
 pub fn schedule(graph: &Graph, model: &CostModel, precision: Precision) -> Schedule {
-    match apart(graph) {
+    let mut schedule = match apart(graph) {
         Some(graph) => schedule_pieces(&graph, model, precision),
         None => schedule_pieces(graph, model, precision),
+    };
+    if precision == Precision::BF16 {
+        narrow(&mut schedule, model.halves);
     }
+    schedule
 }
 
 /// Schedule a graph in which work on pieces is done on them.
@@ -67,7 +72,7 @@ fn schedule_pieces(graph: &Graph, model: &CostModel, precision: Precision) -> Sc
         .iter()
         .map(|root| references.of[root.index()].base)
         .collect();
-    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model);
+    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model, precision);
     let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live, precision);
     scheduler.assign_outputs();
     scheduler.assign_updates();

@@ -1,6 +1,6 @@
 //! What kernels mean, in double precision and the plainest way.
 
-use crate::ir::Precision;
+use crate::ir::{DType, Precision};
 use crate::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, LoopKernel, Program, ValueId,
 };
@@ -24,7 +24,14 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => run_loop(kernel, &old, buffers),
         Action::Contract(kernel) => run_contract(kernel, &old, buffers),
-        Action::Attention(kernel) => attention::run(kernel, buffers),
+        Action::Attention(kernel) => {
+            attention::run(kernel, buffers);
+            for buffer in kernel.tensors().into_iter().filter(|_| kernel.rounds) {
+                for value in &mut buffers[buffer.index()] {
+                    *value = rounded(*value);
+                }
+            }
+        }
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = old[kernel.indices.index()][i] as usize;
@@ -35,6 +42,7 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
                     } else {
                         f64::NAN
                     };
+                    let value = if kernel.rounds { rounded(value) } else { value };
                     buffers[kernel.output.index()][i * kernel.width + j] = value;
                 }
             }
@@ -53,6 +61,11 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
             }
         }
     }
+}
+
+/// A number as bf16 holds it.
+pub(crate) fn rounded(value: f64) -> f64 {
+    f64::from(Precision::BF16.round(value as f32))
 }
 
 /// Every index of a domain.
@@ -151,7 +164,10 @@ fn run_body(
                 .take(times(store.value, &store.access))
             {
                 let at = position(&store.access, &outer, column);
-                buffers[store.access.buffer.index()][at] = value;
+                buffers[store.access.buffer.index()][at] = match store.access.dtype {
+                    DType::BF16 => rounded(value),
+                    _ => value,
+                };
             }
         }
         for sum in &body.accumulates {

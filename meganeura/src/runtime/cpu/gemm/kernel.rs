@@ -9,7 +9,7 @@ use super::pack::{self, Copier, Lines, Packer, Transposer};
 #[cfg(target_arch = "x86_64")]
 use super::pairs::Pairs;
 use super::problem::Soon;
-use super::round::{self, Round, Rounder, Single};
+use super::round::{self, HalfLines, HalfRounder, Round, Rounder, Single};
 use super::vector::{Portable, Vector};
 use crate::ir::Precision;
 
@@ -93,6 +93,10 @@ pub(super) struct Rounding {
     pub across: Rounder,
     /// For any strides: lines of contiguous elements.
     pub gather: Rounder,
+    /// As `lines`, of lines that are rounded already.
+    pub half_lines: HalfRounder,
+    /// As `across`, of lines that are rounded already.
+    pub half_across: HalfRounder,
 }
 
 /// Floats of a cache line.
@@ -396,6 +400,16 @@ macro_rules! rounded {
                 // SAFETY: passed on to the caller.
                 unsafe { round::across::<$round>(lines, to, stride) }
             }
+            $(#[$feature])?
+            unsafe fn half_lines(lines: &HalfLines, to: *mut f32, stride: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::half_lines::<$round>(lines, to, stride) }
+            }
+            $(#[$feature])?
+            unsafe fn half_across(lines: &HalfLines, to: *mut f32, stride: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::half_across::<$round>(lines, to, stride) }
+            }
             Kernels {
                 name: $display,
                 along_depth: $tiles.along_depth,
@@ -407,6 +421,8 @@ macro_rules! rounded {
                     lines,
                     across,
                     gather: round::gather::<$round>,
+                    half_lines,
+                    half_across,
                 }),
                 ..$rest
             }

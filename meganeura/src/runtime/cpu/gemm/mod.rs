@@ -40,7 +40,7 @@ mod vector;
 pub(super) use choice::{Choice, Form};
 pub use compound::{Addresses, Compound};
 pub use problem::{
-    Epilogue, GemmError, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
+    Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };
 pub(super) use space::{Matter, NoChoice, sides_from_text, sides_to_text};
 

@@ -133,6 +133,40 @@ impl Round for Pairs {
     }
 
     #[inline(always)]
+    unsafe fn along_halves(from: *const u16, count: usize) -> Pairs {
+        unsafe {
+            let halves = if count >= 32 {
+                _mm512_loadu_si512(from.cast())
+            } else {
+                _mm512_maskz_loadu_epi16((1u32 << count) - 1, from.cast())
+            };
+            Pairs(Avx512(_mm512_castsi512_ps(halves)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn across_halves([first, second]: [*const u16; 2], count: usize) -> Pairs {
+        let words = |row: *const u16| unsafe {
+            if row.is_null() {
+                return _mm512_setzero_si512();
+            }
+            // In a register of twice as many, so that no other instructions are needed.
+            let mask = if count >= 16 {
+                0xffff
+            } else {
+                (1u32 << count) - 1
+            };
+            let halves = _mm512_maskz_loadu_epi16(mask, row.cast());
+            _mm512_cvtepu16_epi32(_mm512_castsi512_si256(halves))
+        };
+        unsafe {
+            let second = _mm512_slli_epi32::<16>(words(second));
+            let pairs = _mm512_or_si512(words(first), second);
+            Pairs(Avx512(_mm512_castsi512_ps(pairs)))
+        }
+    }
+
+    #[inline(always)]
     fn element(steps: [f32; 2]) -> u32 {
         let [first, second] = steps.map(|step| Precision::BF16.round(step).to_bits());
         first >> 16 | second

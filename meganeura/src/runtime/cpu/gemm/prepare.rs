@@ -17,7 +17,7 @@ const WAY: usize = 1024;
 /// Half of a second-level cache, in floats.
 const HALF_A_CACHE: usize = 128 * 1024;
 /// How many rows of memory are packed into all panels of B before the next.
-const STEPS: usize = 16;
+pub(super) const STEPS: usize = 16;
 
 /// About how many cycles it takes to prepare an element of A for a block of columns, and to
 /// fetch it from outside a thread's own caches.
@@ -98,7 +98,7 @@ pub(super) fn direct_rows(b: &Operand<'_>, kernels: &Kernels) -> usize {
 
 /// Whether neighbours at this stride fall into the same lines of the first-level cache and
 /// drive each other out.
-fn competes(stride: usize) -> bool {
+pub(super) fn competes(stride: usize) -> bool {
     stride.is_multiple_of(WAY)
 }
 
@@ -342,7 +342,7 @@ impl Job<'_> {
     }
 
     /// Lists packed panels for the columns of a block from `first` on.
-    fn list_panels(
+    pub(super) fn list_panels(
         &self,
         mut first: usize,
         lines: &Lines,
@@ -422,6 +422,11 @@ impl Job<'_> {
     ) {
         let [packed, computed] = scratch;
         let (depth, width) = (block.depth.len(), block.columns.len());
+        if let (false, Some(rounding), Some(matrix)) =
+            (transposed, &self.kernels.rounding, source.halves())
+        {
+            return self.pack_halves(rounding, &matrix, block, packed, panels);
+        }
         if !transposed {
             let stride = padded(width);
             let data = packed.get(depth * stride);

@@ -76,6 +76,22 @@ pub trait Source: Sync {
     fn cost(&self) -> f64 {
         2.0
     }
+
+    /// The operand as it lies in memory, where that holds bfloat16: for products that round.
+    fn halves(&self) -> Option<HalfMatrix<'_>> {
+        None
+    }
+}
+
+/// A matrix of bfloat16 with contiguous columns, or several for a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct HalfMatrix<'a> {
+    /// The first element; those of the whole batch are there.
+    pub from: *const u16,
+    /// From one row to the next.
+    pub row_stride: usize,
+    /// For every batch axis of the problem.
+    pub batch_strides: &'a [usize],
 }
 
 /// One side of a product.

@@ -7,7 +7,7 @@
 
 use super::pack::{Lines, WIDEST};
 use super::vector::Vector;
-use crate::ir::Precision;
+use crate::ir::{Precision, bf16};
 use std::marker::PhantomData;
 
 /// How floats become the elements of a rounded operand.
@@ -29,6 +29,10 @@ pub(super) trait Round {
     unsafe fn across(rows: [*const f32; 2], count: usize) -> Self::Register;
     /// An element of these steps.
     fn element(steps: [f32; 2]) -> u32;
+    /// As [`Round::along`], of numbers that are rounded already.
+    unsafe fn along_halves(from: *const u16, count: usize) -> Self::Register;
+    /// As [`Round::across`], of numbers that are rounded already.
+    unsafe fn across_halves(rows: [*const u16; 2], count: usize) -> Self::Register;
 }
 
 /// One step in an element, for any instruction set.
@@ -64,6 +68,84 @@ impl<V: Vector> Round for Single<V> {
     #[inline(always)]
     fn element([step, _]: [f32; 2]) -> u32 {
         Precision::BF16.round(step).to_bits()
+    }
+
+    #[inline(always)]
+    unsafe fn along_halves(from: *const u16, count: usize) -> V {
+        let mut lanes = [0.0; WIDEST];
+        unsafe {
+            for (index, lane) in lanes.iter_mut().enumerate().take(count.min(V::LANES)) {
+                *lane = bf16::widen(*from.add(index));
+            }
+            V::load(lanes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn across_halves([row, _]: [*const u16; 2], count: usize) -> V {
+        unsafe { Self::along_halves(row, count) }
+    }
+}
+
+/// Lines of an operand that memory holds as bfloat16.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HalfLines {
+    pub from: *const u16,
+    /// From one line to the next, or from one step of depth to the next; the other are neighbours.
+    pub stride: usize,
+    /// How many lines there are.
+    pub count: usize,
+    pub depth: usize,
+}
+
+/// As [`Rounder`], of numbers that are rounded already.
+///
+/// # Safety
+///
+/// As [`Rounder`].
+pub(super) type HalfRounder = unsafe fn(&HalfLines, *mut f32, usize);
+
+/// As [`lines`].
+///
+/// # Safety
+///
+/// As [`lines`].
+#[inline(always)]
+pub(super) unsafe fn half_lines<R: Round>(lines: &HalfLines, to: *mut f32, stride: usize) {
+    let lanes = R::Register::LANES;
+    for line in 0..lines.count {
+        let from = lines.from.wrapping_add(line * lines.stride);
+        let to = to.wrapping_add(line * stride);
+        for (index, step) in (0..lines.depth).step_by(R::STEPS * lanes).enumerate() {
+            // SAFETY: `depth` numbers of this line, and room for its elements.
+            unsafe {
+                let elements = R::along_halves(from.add(step), lines.depth - step);
+                elements.store(to.add(index * lanes));
+            }
+        }
+    }
+}
+
+/// As [`across`].
+///
+/// # Safety
+///
+/// As [`across`].
+#[inline(always)]
+pub(super) unsafe fn half_across<R: Round>(lines: &HalfLines, to: *mut f32, stride: usize) {
+    let lanes = R::Register::LANES;
+    for (index, step) in (0..lines.depth).step_by(R::STEPS).enumerate() {
+        for line in (0..lines.count).step_by(lanes) {
+            let row = |step: usize| match step < lines.depth {
+                true => lines.from.wrapping_add(step * lines.stride + line),
+                false => std::ptr::null(),
+            };
+            // SAFETY: these steps of `count` lines, and room for their elements.
+            unsafe {
+                let elements = R::across_halves([row(step), row(step + 1)], lines.count - line);
+                elements.store(to.add(index * stride + line));
+            }
+        }
     }
 }
 

@@ -46,6 +46,23 @@ impl Number {
         Number { value, error }
     }
 
+    /// As bf16 holds it: whatever a number as near as this may be rounded to.
+    fn halved(self) -> Self {
+        let round = |value: f64| f64::from(Precision::BF16.round(value as f32));
+        let [low, high] = [-1.0, 1.0].map(|side| round(self.value + side * self.error));
+        match high - low {
+            _ if self.error == 0.0 => Number::exact(round(self.value)),
+            width if width.is_finite() => Number {
+                value: low + width / 2.0,
+                error: width / 2.0,
+            },
+            _ => Number {
+                value: round(self.value),
+                error: f64::INFINITY,
+            },
+        }
+    }
+
     /// Whether it and another inexact number may be one.
     fn meets(self, other: Self) -> bool {
         let reach = self.error + other.error;
@@ -320,7 +337,10 @@ fn run_body(
             let row = values[store.value.index()].iter().take(count);
             for (column, &value) in row.enumerate() {
                 let to = address(&store.access, &index, column);
-                results[store.access.buffer.index()][to] = Some(value);
+                results[store.access.buffer.index()][to] = Some(match store.access.dtype {
+                    DType::BF16 => value.halved(),
+                    _ => value,
+                });
             }
         }
         for (sums, sum) in sums.iter_mut().zip(&body.accumulates) {
