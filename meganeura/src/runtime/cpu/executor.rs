@@ -86,6 +86,25 @@ impl CpuExecutor {
         Self { cache, ..self }
     }
 
+    /// The same as if tuning had found something.
+    #[cfg(test)]
+    pub(super) fn with_choices(mut self, choices: &[(String, Option<tune::Choice>)]) -> Self {
+        let kept = self.choices().remember(choices);
+        kept.expect("what is kept nowhere cannot fail to be kept");
+        self
+    }
+
+    /// How the contractions of all programs are computed.
+    #[cfg(test)]
+    pub(super) fn chosen(&self) -> Vec<tune::Choice> {
+        let kernels = self.programs.iter().flat_map(|program| &program.kernels);
+        let chosen = kernels.filter_map(|(_, kernel)| match kernel {
+            Ready::Contract(program) => Some(program.choice()),
+            _ => None,
+        });
+        chosen.collect()
+    }
+
     /// What tuning has found so far.
     fn choices(&mut self) -> &mut Choices {
         let (cache, threads) = (&self.cache, self.pool.threads());
@@ -109,10 +128,11 @@ impl CpuExecutor {
             let failed =
                 |message: String| RunError::Failed(format!("buffer {index} of the plan {message}"));
             if let Role::Temporary { offset } = buffer.role {
-                return match offset.checked_add(buffer.elements) {
+                return match offset.checked_add(buffer.words()) {
                     Some(end) if end <= arena.elements => Ok(Region {
                         base: arena.base.wrapping_add(offset),
                         elements: buffer.elements,
+                        dtype: buffer.dtype,
                     }),
                     _ => Err(failed("lies outside of the arena".to_owned())),
                 };
@@ -121,15 +141,17 @@ impl CpuExecutor {
             let binding = bindings.find(|binding| binding.buffer.index() == index);
             let binding = binding.ok_or_else(|| failed("has no memory".to_owned()))?;
             let memory = self.memory(binding.memory)?.region();
-            if memory.elements < buffer.elements {
+            if memory.elements < buffer.words() {
                 return Err(failed(format!(
-                    "needs {} elements, its memory has {}",
-                    buffer.elements, memory.elements
+                    "needs {} words, its memory has {}",
+                    buffer.words(),
+                    memory.elements
                 )));
             }
             Ok(Region {
+                base: memory.base,
                 elements: buffer.elements,
-                ..memory
+                dtype: buffer.dtype,
             })
         };
         plan.buffers.iter().enumerate().map(region).collect()
@@ -159,7 +181,7 @@ impl CpuExecutor {
                     ContractProgram::new(kernel, regions, self.set, workers, common, chosen);
                 Ready::Contract(Box::new(program.map_err(wrong)?))
             }
-            Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions)),
+            Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions, self.set)),
             Action::ScatterAdd(kernel) => {
                 Ready::ScatterAdd(ScatterAddProgram::new(kernel, regions))
             }
@@ -292,7 +314,7 @@ impl Executor for CpuExecutor {
         let id = u32::try_from(self.programs.len());
         let id = id.map_err(|_| RunError::Failed("too many programs".to_owned()))?;
         self.choices();
-        let arena = Memory::new(plan.arena_elements, "the arena")?;
+        let arena = Memory::new(plan.arena_words, "the arena")?;
         let regions = self.regions(plan, bindings, arena.region())?;
         let mut kernels = Vec::with_capacity(plan.kernels.len());
         let mut needs = Needs::default();
@@ -421,7 +443,7 @@ impl CpuExecutor {
             found: found.collect(),
             runs: outcome.runs,
             tried: outcome.tried,
-            steps: outcome.steps,
+            step: outcome.step,
             file: None,
             notes,
         };

@@ -76,14 +76,14 @@ impl Choice {
     ) -> Vec<Choice> {
         let computed = computed(self.turned, problem, form);
         let costs = costs(self.turned, kernels, &computed, form);
+        let alone = Grid {
+            rows: 1,
+            columns: 1,
+            row_by_row: true,
+        };
         let mut grids: Vec<(f64, Grid)> = Vec::new();
-        for grid in split::grids(kernels, threads, &costs) {
-            // Cut in one direction, parts come in one order.
-            let same = |other: &(f64, Grid)| {
-                let alike = [other.1.rows, other.1.columns] == [grid.rows, grid.columns];
-                alike && (grid.rows == 1 || grid.columns == 1 || other.1 == grid)
-            };
-            if !grids.iter().any(same) {
+        for grid in split::grids(kernels, threads, &costs).chain([alone]) {
+            if grids.iter().all(|(_, other)| *other != grid) {
                 grids.push((costs.estimate(kernels, threads, grid), grid));
             }
         }
@@ -97,7 +97,7 @@ impl Choice {
         self.turned &= form.may_turn(problem);
         let problem = computed(self.turned, problem, form);
         let [m, n, _] = problem.size;
-        for (copied, fixed) in self.copied.iter_mut().zip(fixed(&problem)) {
+        for (copied, fixed) in self.copied.iter_mut().zip(fixed(kernels, &problem)) {
             *copied = fixed.unwrap_or(*copied);
         }
         let panel = kernels.panel();
@@ -106,12 +106,17 @@ impl Choice {
         let most = m.div_ceil(problem.row_unit).max(1);
         self.grid.rows = self.grid.rows.max(least).min(most);
         self.grid.columns = self.grid.columns.clamp(1, n.div_ceil(kernels.lanes).max(1));
+        // Cut in one direction, parts come in one order.
+        self.grid.row_by_row |= self.grid.rows == 1 || self.grid.columns == 1;
         self
     }
 }
 
-/// The operands of which layouts decide whether they are copied.
-fn fixed(problem: &Problem<'_>) -> [Option<bool>; 2] {
+/// The operands of which layouts decide whether they are copied, as those are that are rounded.
+fn fixed(kernels: &Kernels, problem: &Problem<'_>) -> [Option<bool>; 2] {
+    if kernels.rounding.is_some() {
+        return [Some(true); 2];
+    }
     let strides = |operand: &Operand<'_>| match operand {
         Operand::Memory(matrix) => Some(matrix.strides),
         Operand::Computed { .. } => None,
