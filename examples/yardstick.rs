@@ -111,6 +111,13 @@ enum Rewriting {
     Egraph,
 }
 
+/// What products round their operands to.
+#[derive(Clone, Copy, ValueEnum)]
+enum Operands {
+    F32,
+    Bf16,
+}
+
 /// Time a training step.
 #[derive(Parser)]
 struct Arguments {
@@ -127,6 +134,9 @@ struct Arguments {
     /// How the graph is rewritten.
     #[arg(long, value_enum, default_value = "egraph")]
     rewrites: Rewriting,
+    /// What products round their operands to.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: Operands,
     /// Print the plan and how long each kernel takes, too.
     #[arg(long)]
     plan: bool,
@@ -166,6 +176,10 @@ fn main() -> Result<(), SessionError> {
         Rewriting::Greedy => Rewrites::Greedy,
         Rewriting::Egraph => Rewrites::EGraph,
     };
+    let precision = match arguments.dtype {
+        Operands::F32 => Precision::F32,
+        Operands::Bf16 => Precision::BF16,
+    };
     let begin = Instant::now();
     let Setup {
         graph,
@@ -195,6 +209,7 @@ fn main() -> Result<(), SessionError> {
         write_page(file, &title, &graph, rewrites);
     }
     let mut session = Session::with_rewrites(&device, 0, rewrites)?;
+    session.precision(precision);
     let step = session.compile(&graph)?;
     let build_ms = begin.elapsed().as_secs_f64() * 1e3;
     for (name, values) in &inputs {
@@ -236,7 +251,7 @@ fn main() -> Result<(), SessionError> {
         .sum();
     let plan = session.plan(step);
     println!(
-        "{{\"engine\": \"meganeura\", \"workload\": \"{}\", \"dtype\": \"f32\", \"ms_per_step\": {:.4}, \
+        "{{\"engine\": \"meganeura\", \"workload\": \"{}\", \"dtype\": \"{precision}\", \"ms_per_step\": {:.4}, \
          \"ms_min\": {:.4}, \"loss_first\": {:.4}, \"loss_last\": {:.4}, \"threads\": {}, \"params\": {parameters}, \
          \"build_ms\": {build_ms:.1}, \"egraph_ms\": {:.1}, \"kernels\": {}, \"bytes_moved\": {}, \"flops\": {}, \
          \"peak_bytes\": {}}}",

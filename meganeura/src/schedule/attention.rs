@@ -37,6 +37,8 @@ pub struct AttentionKernel {
     /// Over outer axes `[batch.., heads, queries]` and columns `keys`: truth values that tell
     /// what is seen, or floats that are added to the scores.
     pub mask: Option<Access>,
+    /// Whether results are kept as bf16, but for normalizers.
+    pub rounds: bool,
     /// Which way.
     pub pass: AttentionPass,
 }
@@ -138,10 +140,43 @@ impl AttentionKernel {
         .flatten()
     }
 
+    /// The same, to change.
+    pub fn loads_mut(&mut self) -> impl Iterator<Item = &mut Access> {
+        let backward = match &mut self.pass {
+            AttentionPass::Forward { .. } => [None, None, None],
+            AttentionPass::Backward {
+                upstream,
+                normalizer,
+                sums,
+                ..
+            } => [Some(upstream), Some(normalizer), Some(sums)],
+        };
+        [
+            Some(&mut self.query),
+            Some(&mut self.key),
+            self.value.as_mut(),
+            self.mask.as_mut(),
+        ]
+        .into_iter()
+        .chain(backward)
+        .flatten()
+    }
+
     /// What it writes.
     pub fn results(&self) -> Vec<BufferId> {
         let all = match self.pass {
             AttentionPass::Forward { output, normalizer } => [output, normalizer, None],
+            AttentionPass::Backward {
+                query, key, value, ..
+            } => [query, key, value],
+        };
+        all.into_iter().flatten().collect()
+    }
+
+    /// The results that are no normalizers.
+    pub fn tensors(&self) -> Vec<BufferId> {
+        let all = match self.pass {
+            AttentionPass::Forward { output, .. } => [output, None, None],
             AttentionPass::Backward {
                 query, key, value, ..
             } => [query, key, value],

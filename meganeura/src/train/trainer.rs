@@ -5,7 +5,7 @@ use super::{Loss, Optimizer, TrainError, bind, budget};
 use crate::autodiff::{gradients, recompute};
 use crate::data::{Batch, Dataset, Values};
 use crate::interop::safetensors::Tensors;
-use crate::ir::{Graph, Tensor, VariableKind};
+use crate::ir::{Graph, Precision, Tensor, VariableKind};
 use crate::model::Model;
 use crate::ops::expand;
 use crate::plan::Plan;
@@ -92,6 +92,14 @@ impl<M: Model> Trainer<M> {
     /// It counts for batches of a size not seen before, so it is best said before the first step.
     pub fn memory_budget(&mut self, bytes: u64) {
         self.memory_budget = Some(bytes);
+    }
+
+    /// Multiply matrices this precisely: with [`Precision::BF16`], operands are rounded, which
+    /// makes a training step faster where the processor has instructions for it and hardly changes
+    /// the loss. Parameters and moments remain 32-bit floats. It counts for batches of a size not
+    /// seen before, so it is best said before the first step.
+    pub fn precision(&mut self, precision: Precision) {
+        self.session.precision(precision);
     }
 
     /// Count another epoch: 0, 1, 2 …

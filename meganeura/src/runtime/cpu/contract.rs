@@ -5,12 +5,13 @@ use super::gemm::{
     self, Addresses, Compound, Epilogue, GemmError, Matrix, Matter, Output, Problem, Soon, Target,
     Tile,
 };
+use super::halves::Halves;
 use super::loops::{self, LoopProgram};
-use super::memory::Region;
+use super::memory::{Element, Region};
 use super::pool::Pool;
 use super::tune::Choice;
 use super::vector::InstructionSet;
-use crate::ir::{DType, ScalarOp};
+use crate::ir::{DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
     Access, Body, BufferId, ContractKernel, Instruction, LoopKernel, Operand, Program, Store,
     ValueId,
@@ -69,11 +70,22 @@ enum Side {
     Plain(Place),
     /// Its rows or columns are made of several axes.
     Compound(Region, usize, Addresses),
+    /// Two strides address halves.
+    Halves(Region, Halves),
 }
 
 impl Side {
     /// From an access over the axes of batch, rows and columns, each group of some sizes.
-    fn new(access: &Access, [batch, rows, columns]: [&[usize]; 3], buffers: &[Region]) -> Side {
+    fn new(
+        access: &Access,
+        [batch, rows, columns]: [&[usize]; 3],
+        buffers: &[Region],
+        set: InstructionSet,
+    ) -> Side {
+        let region = buffers[access.buffer.index()];
+        if Element::of(access.dtype) == Element::Half {
+            return Side::Halves(region, Halves::new(access, batch, region, set));
+        }
         if rows.len() == 1 && columns.len() == 1 {
             return Side::Plain(Place::new(access, buffers));
         }
@@ -82,14 +94,13 @@ impl Side {
         let axes: Vec<(usize, usize)> = sizes.zip(strides).collect();
         let (batch, axes) = axes.split_at(batch.len());
         let (rows, columns) = axes.split_at(rows.len());
-        let region = buffers[access.buffer.index()];
         Side::Compound(region, access.offset, Addresses::new(batch, rows, columns))
     }
 
     fn region(&self) -> Region {
         match self {
             Side::Plain(place) => place.region,
-            Side::Compound(region, ..) => *region,
+            Side::Compound(region, ..) | Side::Halves(region, _) => *region,
         }
     }
 
@@ -106,6 +117,7 @@ impl Side {
                 let data = unsafe { std::slice::from_raw_parts(start, elements) };
                 Ok(Ready::Compound(addresses.of(data)?))
             }
+            Side::Halves(_, halves) => Ok(Ready::Halves(halves)),
         }
     }
 }
@@ -114,6 +126,7 @@ impl Side {
 enum Ready<'a> {
     Plain(Matrix<'a>),
     Compound(Compound<'a>),
+    Halves(&'a Halves),
 }
 
 impl Ready<'_> {
@@ -121,6 +134,7 @@ impl Ready<'_> {
         match self {
             Ready::Plain(matrix) => gemm::Operand::Memory(*matrix),
             Ready::Compound(compound) => compound.operand(),
+            Ready::Halves(halves) => halves.operand(),
         }
     }
 }
@@ -139,6 +153,7 @@ enum After {
 struct Product {
     batch: Vec<usize>,
     size: [usize; 3],
+    precision: Precision,
     left: Side,
     right: Side,
     /// Whether its tiles are added up by blocks of rows.
@@ -155,6 +170,7 @@ impl Product {
         let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
         let (left, right) = (left.operand(), right.operand());
         let problem = Problem::new(&self.batch, self.size, left, right)?;
+        let problem = problem.with_precision(self.precision);
         Ok(match self.in_blocks {
             true => function(&problem.in_blocks_of_rows(loops::BLOCK_ROWS)),
             false => function(&problem),
@@ -239,12 +255,13 @@ impl ContractProgram {
             (&kernel.left, [&kernel.m[..], &kernel.k]),
             (&kernel.right, [&kernel.k[..], &kernel.n]),
         ];
-        let may_gather = sides.map(|(operand, axes)| may_gather(operand, axes));
+        let must = sides.map(|(operand, axes)| must_gather(operand, axes));
+        let may_gather = [0, 1].map(|side| may_gather(sides[side].0, sides[side].1) && !must[side]);
         let gathered = match chosen {
             Some(choice) => choice.gathered,
             None => sides.map(|(operand, _)| builder.is_shared(operand)),
         };
-        let gathered = [0, 1].map(|side| gathered[side] && may_gather[side]);
+        let gathered = [0, 1].map(|side| must[side] || (gathered[side] && may_gather[side]));
         let [left, right] = sides;
         let left = builder.operand(left.0, left.1, gathered[0])?;
         let right = builder.operand(right.0, right.1, gathered[1])?;
@@ -275,6 +292,7 @@ impl ContractProgram {
         let product = Product {
             batch: kernel.batch.clone(),
             size: [kernel.rows(), kernel.columns(), kernel.depth()],
+            precision: kernel.precision,
             left,
             right,
             in_blocks: matches!(&after, After::Tiles(program) if program.adds_up()),
@@ -319,7 +337,7 @@ impl ContractProgram {
     pub(super) fn other_gatherings(&self) -> Vec<[bool; 2]> {
         let choices = |side: usize| match self.may_gather[side] {
             true => vec![self.choice.gathered[side], !self.choice.gathered[side]],
-            false => vec![false],
+            false => vec![self.choice.gathered[side]],
         };
         let all = choices(0).into_iter().flat_map(|left| {
             let of = move |right| [left, right];
@@ -496,7 +514,8 @@ impl Builder<'_> {
     ) -> Result<Side, String> {
         let batch = &self.kernel.batch[..];
         if let (Some(access), false) = (operand.as_load(), gathered) {
-            return Ok(Side::new(access, [batch, rows, columns], &self.buffers));
+            let axes = [batch, rows, columns];
+            return Ok(Side::new(access, axes, &self.buffers, self.set));
         }
         // Batch axes that the operand does not depend on are not repeated.
         let program = &operand.program;
@@ -605,6 +624,12 @@ fn may_gather(operand: &Operand, axes: [&[usize]; 2]) -> bool {
     operand.as_load().is_some() && axes.iter().any(|axes| axes.len() > 1)
 }
 
+/// Whether an operand has to be: elements of several axes are read where they lie as floats only.
+fn must_gather(operand: &Operand, axes: [&[usize]; 2]) -> bool {
+    let halves = |access: &Access| Element::of(access.dtype) == Element::Half;
+    may_gather(operand, axes) && operand.as_load().is_some_and(halves)
+}
+
 /// An epilogue whose accumulator is the sum of some elements in memory.
 fn with_product(epilogue: &Body, parts: impl Iterator<Item = Access>) -> Body {
     let mut program = Program::default();
@@ -673,6 +698,7 @@ fn plain_store(epilogue: &Body) -> Option<&Access> {
     };
     let product =
         epilogue.program.instructions.get(*value as usize) == Some(&Instruction::Accumulator);
-    let plain = product && epilogue.accumulates.is_empty() && access.dtype != DType::U32;
+    let floats = Element::of(access.dtype) == Element::Float;
+    let plain = product && epilogue.accumulates.is_empty() && floats;
     plain.then_some(access)
 }

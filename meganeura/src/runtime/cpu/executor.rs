@@ -128,10 +128,11 @@ impl CpuExecutor {
             let failed =
                 |message: String| RunError::Failed(format!("buffer {index} of the plan {message}"));
             if let Role::Temporary { offset } = buffer.role {
-                return match offset.checked_add(buffer.elements) {
+                return match offset.checked_add(buffer.words()) {
                     Some(end) if end <= arena.elements => Ok(Region {
                         base: arena.base.wrapping_add(offset),
                         elements: buffer.elements,
+                        dtype: buffer.dtype,
                     }),
                     _ => Err(failed("lies outside of the arena".to_owned())),
                 };
@@ -140,15 +141,17 @@ impl CpuExecutor {
             let binding = bindings.find(|binding| binding.buffer.index() == index);
             let binding = binding.ok_or_else(|| failed("has no memory".to_owned()))?;
             let memory = self.memory(binding.memory)?.region();
-            if memory.elements < buffer.elements {
+            if memory.elements < buffer.words() {
                 return Err(failed(format!(
-                    "needs {} elements, its memory has {}",
-                    buffer.elements, memory.elements
+                    "needs {} words, its memory has {}",
+                    buffer.words(),
+                    memory.elements
                 )));
             }
             Ok(Region {
+                base: memory.base,
                 elements: buffer.elements,
-                ..memory
+                dtype: buffer.dtype,
             })
         };
         plan.buffers.iter().enumerate().map(region).collect()
@@ -178,7 +181,7 @@ impl CpuExecutor {
                     ContractProgram::new(kernel, regions, self.set, workers, common, chosen);
                 Ready::Contract(Box::new(program.map_err(wrong)?))
             }
-            Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions)),
+            Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions, self.set)),
             Action::ScatterAdd(kernel) => {
                 Ready::ScatterAdd(ScatterAddProgram::new(kernel, regions))
             }
@@ -311,7 +314,7 @@ impl Executor for CpuExecutor {
         let id = u32::try_from(self.programs.len());
         let id = id.map_err(|_| RunError::Failed("too many programs".to_owned()))?;
         self.choices();
-        let arena = Memory::new(plan.arena_elements, "the arena")?;
+        let arena = Memory::new(plan.arena_words, "the arena")?;
         let regions = self.regions(plan, bindings, arena.region())?;
         let mut kernels = Vec::with_capacity(plan.kernels.len());
         let mut needs = Needs::default();

@@ -6,6 +6,7 @@ mod contract;
 mod depth;
 mod executor;
 pub mod gemm;
+mod halves;
 mod index;
 mod loops;
 mod memory;

@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
+use crate::ir::bf16;
 use crate::runtime::cpu::gemm::tiles::Tiles;
-use crate::runtime::cpu::memory::Region;
+use crate::runtime::cpu::memory::{Element, Region};
 use crate::runtime::cpu::vector::softmax::{Loops, Numbers, Rows};
 use crate::schedule::kernel::{Access, BufferId};
 
 /// A strided operand: rows for two indices (time and head) of each batch.
 pub(super) struct Operand {
-    start: *const f32,
+    start: *mut f32,
+    element: Element,
     batch: Vec<usize>,
     batch_strides: Vec<usize>,
     /// From one place in time to the next (of a mask: from one head).
@@ -25,9 +27,8 @@ impl Operand {
     pub fn new(access: &Access, batch: &[usize], buffers: &[Region]) -> Self {
         let axes = batch.len();
         Self {
-            start: buffers[access.buffer.index()]
-                .base
-                .wrapping_add(access.offset),
+            start: buffers[access.buffer.index()].at(access.offset),
+            element: Element::of(access.dtype),
             batch: batch.to_vec(),
             batch_strides: access.strides[..axes].to_vec(),
             time: access.strides[axes],
@@ -43,7 +44,7 @@ impl Operand {
             offset += rest % size * stride;
             rest /= size;
         }
-        self.start.wrapping_add(offset)
+        self.element.step(self.start, offset)
     }
 
     /// Copies rows of a head times a factor to where they are `stride` apart.
@@ -70,12 +71,21 @@ impl Operand {
         // SAFETY: the caller's promise.
         unsafe {
             if self.column == 1 {
-                return (loops.copy)(&rows, &raw const factor, 0);
+                let copy = match self.element {
+                    Element::Half => loops.widen,
+                    _ => loops.copy,
+                };
+                return copy(&rows, &raw const factor, 0);
             }
             for index in 0..rows.count {
-                let (from, to) = (from.add(index * self.time), to.add(index * stride));
+                let to = to.add(index * stride);
                 for i in 0..width {
-                    *to.add(i) = *from.add(i * self.column) * factor;
+                    let at = index * self.time + i * self.column;
+                    let value = match self.element {
+                        Element::Half => bf16::widen(*from.cast::<u16>().add(at)),
+                        _ => *from.add(at),
+                    };
+                    *to.add(i) = value * factor;
                 }
             }
         }
@@ -128,6 +138,7 @@ impl Operand {
 /// A row-major result `[batch, time, heads, width]`.
 pub(super) struct Target {
     start: *mut f32,
+    element: Element,
     time: usize,
     heads: usize,
     width: usize,
@@ -138,8 +149,10 @@ unsafe impl Sync for Target {}
 
 impl Target {
     pub fn new(buffer: BufferId, [time, heads, width]: [usize; 3], buffers: &[Region]) -> Self {
+        let region = buffers[buffer.index()];
         Self {
-            start: buffers[buffer.index()].base,
+            start: region.base,
+            element: Element::of(region.dtype),
             time,
             heads,
             width,
@@ -149,7 +162,14 @@ impl Target {
     /// The start of a row.
     fn row(&self, [batch, head]: [usize; 2], time: usize) -> *mut f32 {
         let row = (batch * self.time + time) * self.heads + head;
-        self.start.wrapping_add(row * self.width)
+        self.element.step(self.start, row * self.width)
+    }
+
+    fn copy(&self, loops: &Loops) -> unsafe fn(&Rows, *const f32, usize) {
+        match self.element {
+            Element::Half => loops.round,
+            _ => loops.copy,
+        }
     }
 
     /// Writes rows of a head times a factor.
@@ -165,7 +185,7 @@ impl Target {
     ) {
         let rows = self.rows(at, times, (from, stride));
         // SAFETY: the caller's promise.
-        unsafe { (loops.copy)(&rows, &raw const factor, 0) };
+        unsafe { self.copy(loops)(&rows, &raw const factor, 0) };
     }
 
     /// The same with a factor for each row; zeros where that is 0.
@@ -182,10 +202,12 @@ impl Target {
         let rows = self.rows(at, times, (from, stride));
         // SAFETY: the caller's promise.
         unsafe {
-            (loops.copy)(&rows, factors.0.as_ptr(), 1);
+            self.copy(loops)(&rows, factors.0.as_ptr(), 1);
             for (time, &factor) in times.clone().zip(&factors.0) {
                 if factor == 0.0 {
-                    std::slice::from_raw_parts_mut(self.row(at, time), self.width).fill(0.0);
+                    let end = self.element.step(self.row(at, time), self.width);
+                    let row = self.row(at, time).cast::<u8>();
+                    row.write_bytes(0, end as usize - row as usize);
                 }
             }
         }

@@ -6,21 +6,22 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
-use super::ahead::{Ahead, Area};
+use super::ahead::Area;
 use super::choice::Choice;
 use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Panel, Rows, Scratch};
-use super::problem::{Epilogue, Operand, Problem, Soon, Tile, batch_offset};
+use super::problem::{Epilogue, Matrix, Operand, Problem, Soon, Tile, batch_offset};
 use super::split::{self, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
 
-/// How many row panels of a computed operand are asked for at a time.
-const COMPUTED_PANELS: usize = 4;
+/// How many row panels of a computed operand are asked for at a time, or of one that is rounded
+/// along its rows: whole lines of the cache, then.
+const PREPARED_PANELS: usize = 4;
 
 /// Where finished elements go.
 #[derive(Clone, Copy)]
@@ -96,7 +97,11 @@ pub(super) fn run(
         grid,
         copied: choice.copied,
         column_block: if by_dots { n } else { choice.columns },
-        depth_blocks: if by_dots { 1 } else { split::depth_blocks(k) },
+        depth_blocks: if by_dots {
+            1
+        } else {
+            split::depth_blocks(kernels, k)
+        },
         by_dots,
         units: batches * grid.rows * grid.columns,
         threads: pool.threads(),
@@ -133,8 +138,10 @@ pub(super) struct Block {
 
 /// What is fetched while a strip is computed.
 struct StripAhead {
-    /// What the next strip reads of A.
+    /// What the next strips read of A that are prepared together.
     next_a: Option<Area>,
+    /// Which of the strips that were prepared together this is, and of how many.
+    turn: [usize; 2],
     /// What the next block reads of B, a part of it in each strip.
     next_b: Option<Area>,
     /// Whether all of the block's own B is near.
@@ -144,15 +151,21 @@ struct StripAhead {
 }
 
 impl StripAhead {
-    /// The shares of one panel of the strip.
-    fn share(&self, width: usize, panels: usize, panel: usize) -> [Ahead; 2] {
-        let nothing = Ahead::NOTHING;
-        let (calls, call) = (self.strips * panels, self.strip * panels + panel);
-        [
-            self.next_a
-                .map_or(nothing, |a| a.share(width, panels, panel)),
-            self.next_b.map_or(nothing, |b| b.share(width, calls, call)),
-        ]
+    /// Lists the share of one panel of the strip, for a call with an offset of so many floats.
+    fn list(&self, width: usize, [panels, panel]: [usize; 2], offset: usize, list: &mut Vec<Soon>) {
+        if let Some(a) = &self.next_a {
+            let [strip, strips] = self.turn;
+            a.list(
+                width,
+                [strips * panels, strip * panels + panel],
+                offset,
+                list,
+            );
+        }
+        if let Some(b) = &self.next_b {
+            let call = self.strip * panels + panel;
+            b.list(width, [self.strips * panels, call], offset, list);
+        }
     }
 }
 
@@ -232,8 +245,8 @@ impl Job<'_> {
         self.cut_rows(&block.rows, &mut cuts);
         let panels = cuts.len() - 1;
         let group = match self.problem.a {
-            Operand::Memory(_) => 1,
-            Operand::Computed { .. } => COMPUTED_PANELS,
+            Operand::Memory(matrix) if !self.rounds_by_steps(&matrix) => 1,
+            _ => PREPARED_PANELS,
         };
         let row_of = |panel: usize| cuts[panel];
         let next_b = next.and_then(|next| self.area_of_b(next));
@@ -241,14 +254,18 @@ impl Job<'_> {
             let last = (first + group).min(panels);
             let start = row_of(first);
             let a = self.prepare_a(block, start..row_of(last), &mut scratch.a);
+            let next_a = match cuts.get(last + 1) {
+                Some(_) => {
+                    let end = row_of((last + group).min(panels));
+                    self.area_of_a(block, row_of(last)..end)
+                }
+                None => next.and_then(|next| self.area_of_a(next, self.first_rows(next, group))),
+            };
             for panel in first..last {
                 let rows = row_of(panel)..row_of(panel + 1);
-                let next_a = match cuts.get(panel + 2) {
-                    Some(&end) => self.area_of_a(block, rows.end..end),
-                    None => next.and_then(|next| self.area_of_a(next, self.first_strip(next))),
-                };
                 let ahead = StripAhead {
                     next_a,
+                    turn: [panel - first, last - first],
                     next_b,
                     fetched: fetched || panel > 0,
                     strip: panel,
@@ -261,6 +278,11 @@ impl Job<'_> {
         if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
             self.turn(block, function, scratch);
         }
+    }
+
+    /// Elements of prepared operands in the depth of a block.
+    pub(super) fn elements(&self, block: &Block) -> usize {
+        block.depth.len().div_ceil(self.kernels.steps())
     }
 
     /// Where rows are cut into strips as tall as micro-kernels, nearly equal and within the
@@ -279,10 +301,10 @@ impl Job<'_> {
         }
     }
 
-    /// The rows of a block's first strip.
-    fn first_strip(&self, block: &Block) -> Range<usize> {
+    /// The rows of a block's first strips.
+    fn first_rows(&self, block: &Block, strips: usize) -> Range<usize> {
         let rows = &block.rows;
-        rows.start..rows.end.min(rows.start + self.kernels.rows)
+        rows.start..rows.end.min(rows.start + strips * self.kernels.rows)
     }
 
     /// Rows of A where few of each row in memory are read at a time. Other rows the hardware
@@ -290,7 +312,8 @@ impl Job<'_> {
     fn area_of_a(&self, block: &Block, rows: Range<usize>) -> Option<Area> {
         let part = [rows, block.depth.clone()];
         let area = Area::new(&self.problem.a, self.problem, block.batch, part);
-        area.filter(|_| !matches!(self.problem.a, Operand::Memory(a) if a.strides[1] == 1))
+        let follows = |a: &Matrix<'_>| a.strides[1] == 1 && self.kernels.rounding.is_none();
+        area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
     }
 
     fn area_of_b(&self, block: &Block) -> Option<Area> {
@@ -319,7 +342,7 @@ impl Job<'_> {
             }
             _ => {}
         }
-        list.truncate(block.depth.len());
+        list.truncate(self.elements(block));
     }
 
     /// Lists the rows of the next panel of B where it lies in memory: its first reader jumps
@@ -403,9 +426,14 @@ impl Job<'_> {
             ..
         } = scratch;
         self.list_soon(block, &rows, (c, c_stride), soon);
+        let of_strip = soon.len();
         for (index, panel) in panels.iter().enumerate() {
             let next = panels.get(index + 1).filter(|_| !ahead.fetched);
-            let b_too = self.list_next_panel(next, block.depth.len(), soon_b);
+            let b_too = self.list_next_panel(next, self.elements(block), soon_b);
+            soon.truncate(of_strip);
+            let place = [panels.len(), index];
+            ahead.list(self.kernels.panel(), place, panel.first, soon);
+            soon.truncate(self.elements(block));
             let (soon, soon_offset) = if b_too {
                 (&*soon_b, 0)
             } else {
@@ -415,7 +443,7 @@ impl Job<'_> {
                 unreachable!("there are kernels for all rows up to the tallest");
             };
             let call = Call {
-                depth: block.depth.len(),
+                depth: self.elements(block),
                 a: a.from,
                 a_stride: a.stride,
                 b: panel.from,
@@ -426,7 +454,6 @@ impl Job<'_> {
                 accumulate,
                 soon,
                 soon_offset,
-                ahead: ahead.share(self.kernels.panel(), panels.len(), index),
             };
             // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
             // and depth; the tile of C lies in the destination's memory, where it belongs to

@@ -97,7 +97,7 @@ impl Choice {
             turned,
             copied: [
                 !prepare::suits_direct_a(&problem.a, kernels, problem.size),
-                rows.min(m) > prepare::direct_rows(&problem.b),
+                rows.min(m) > prepare::direct_rows(&problem.b, kernels),
             ],
             columns: split::column_block(kernels, k),
             grid,
@@ -120,12 +120,14 @@ pub(super) fn costs(turned: bool, kernels: &Kernels, problem: &Problem<'_>, form
         size: problem.size,
         row_unit: problem.row_unit,
         prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
-        prepare_b: prepare::cost_of_b(&problem.b, problem.size),
-        fetch_b: prepare::cost_of_direct_b(&problem.b, problem.size),
-        direct_rows: prepare::direct_rows(&problem.b),
+        prepare_b: prepare::cost_of_b(&problem.b, kernels, problem.size),
+        fetch_b: prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
+        direct_rows: prepare::direct_rows(&problem.b, kernels),
         keeps_sums: match form {
             Form::Rows | Form::Columns => turned,
-            Form::Scattered | Form::Tiles => turned || split::depth_blocks(problem.size[2]) > 1,
+            Form::Scattered | Form::Tiles => {
+                turned || split::depth_blocks(kernels, problem.size[2]) > 1
+            }
         },
         turned,
     }
@@ -145,9 +147,9 @@ fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
         let [m, n, k] = problem.size;
         let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
         let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
-        let b = match m <= prepare::direct_rows(&problem.b) {
-            true => prepare::cost_of_direct_b(&problem.b, problem.size),
-            false => prepare::cost_of_b(&problem.b, problem.size),
+        let b = match m <= prepare::direct_rows(&problem.b, kernels) {
+            true => prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
+            false => prepare::cost_of_b(&problem.b, kernels, problem.size),
         };
         let registers = (m * k * n.div_ceil(kernels.lanes)) as f64;
         registers + (m * k) as f64 * a + (n * k) as f64 * b

@@ -24,8 +24,12 @@ mod compound;
 mod dot;
 mod kernel;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod prepare;
 mod problem;
+mod round;
+mod rounded;
 mod space;
 mod split;
 #[cfg(test)]
@@ -36,11 +40,12 @@ mod vector;
 pub(super) use choice::{Choice, Form};
 pub use compound::{Addresses, Compound};
 pub use problem::{
-    Epilogue, GemmError, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
+    Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };
 pub(super) use space::{Matter, NoChoice, sides_from_text, sides_to_text};
 
 use super::pool::Pool;
+use crate::ir::Precision;
 use block::Destination;
 use kernel::Kernels;
 use std::sync::OnceLock;
@@ -68,7 +73,7 @@ use std::sync::OnceLock;
 /// If the output's memory does not hold the result, or would hold two of its elements at
 /// the same place.
 pub fn gemm(pool: &Pool, problem: &Problem<'_>, output: Output<'_>) -> Result<(), GemmError> {
-    gemm_with(best_kernels(), pool, problem, output, None)
+    gemm_with(best_kernels(problem.precision), pool, problem, output, None)
 }
 
 /// [`gemm`] as was chosen.
@@ -78,7 +83,13 @@ pub(super) fn gemm_as(
     problem: &Problem<'_>,
     output: Output<'_>,
 ) -> Result<(), GemmError> {
-    gemm_with(best_kernels(), pool, problem, output, Some(choice))
+    gemm_with(
+        best_kernels(problem.precision),
+        pool,
+        problem,
+        output,
+        Some(choice),
+    )
 }
 
 /// What the rules choose for a product on so many threads, or what was chosen before if that
@@ -89,7 +100,7 @@ pub(super) fn choose(
     problem: &Problem<'_>,
     form: Form,
 ) -> Choice {
-    let kernels = best_kernels();
+    let kernels = best_kernels(problem.precision);
     let choice = chosen.unwrap_or_else(|| Choice::by_rules(kernels, threads, problem, form));
     choice.within(kernels, problem, form)
 }
@@ -102,7 +113,13 @@ pub(super) fn others(
     problem: &Problem<'_>,
     form: Form,
 ) -> Vec<Choice> {
-    choice.others(matter, best_kernels(), threads, problem, form)
+    choice.others(
+        matter,
+        best_kernels(problem.precision),
+        threads,
+        problem,
+        form,
+    )
 }
 
 /// Whether a product is computed by dot products, which add up in another order.
@@ -111,13 +128,18 @@ pub(super) fn by_dots(problem: &Problem<'_>) -> bool {
 }
 
 /// The name of the instruction set that [`gemm`] uses on this machine.
-pub fn instruction_set() -> &'static str {
-    best_kernels().name
+pub fn instruction_set(precision: Precision) -> &'static str {
+    best_kernels(precision).name
 }
 
-fn best_kernels() -> &'static Kernels {
-    static BEST: OnceLock<&'static Kernels> = OnceLock::new();
-    BEST.get_or_init(|| kernel::available()[0])
+fn best_kernels(precision: Precision) -> &'static Kernels {
+    static EXACT: OnceLock<&'static Kernels> = OnceLock::new();
+    static ROUNDED: OnceLock<&'static Kernels> = OnceLock::new();
+    let best = match precision {
+        Precision::F32 => &EXACT,
+        Precision::BF16 => &ROUNDED,
+    };
+    best.get_or_init(|| kernel::available(precision)[0])
 }
 
 /// What products are computed with.

@@ -97,7 +97,7 @@ impl Choice {
         self.turned &= form.may_turn(problem);
         let problem = computed(self.turned, problem, form);
         let [m, n, _] = problem.size;
-        for (copied, fixed) in self.copied.iter_mut().zip(fixed(&problem)) {
+        for (copied, fixed) in self.copied.iter_mut().zip(fixed(kernels, &problem)) {
             *copied = fixed.unwrap_or(*copied);
         }
         let panel = kernels.panel();
@@ -112,8 +112,11 @@ impl Choice {
     }
 }
 
-/// The operands of which layouts decide whether they are copied.
-fn fixed(problem: &Problem<'_>) -> [Option<bool>; 2] {
+/// The operands of which layouts decide whether they are copied, as those are that are rounded.
+fn fixed(kernels: &Kernels, problem: &Problem<'_>) -> [Option<bool>; 2] {
+    if kernels.rounding.is_some() {
+        return [Some(true); 2];
+    }
     let strides = |operand: &Operand<'_>| match operand {
         Operand::Memory(matrix) => Some(matrix.strides),
         Operand::Computed { .. } => None,

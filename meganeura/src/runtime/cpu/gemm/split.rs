@@ -3,7 +3,7 @@
 use super::kernel::Kernels;
 use std::ops::Range;
 
-/// Depth is cut into blocks of about this size: long enough to make loading and storing C
+/// Depth is cut into blocks of about this many elements: long enough to make loading and storing C
 /// cheap, short enough that a block of B of a useful width stays in the second-level cache.
 const DEPTH: usize = 384;
 /// How many floats of B a thread works with at a time: half a MiB of second-level cache.
@@ -30,13 +30,14 @@ pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Ra
 }
 
 /// The blocks of depth; at least one, so that a product without depth stores zeros.
-pub(super) fn depth_blocks(depth: usize) -> usize {
-    depth.div_ceil(DEPTH).max(1)
+pub(super) fn depth_blocks(kernels: &Kernels, depth: usize) -> usize {
+    depth.div_ceil(DEPTH * kernels.steps()).max(1)
 }
 
 /// How many columns to work with at a time.
 pub(super) fn column_block(kernels: &Kernels, depth: usize) -> usize {
-    let depth = depth.div_ceil(depth_blocks(depth)).max(1);
+    let depth = depth.div_ceil(depth_blocks(kernels, depth) * kernels.steps());
+    let depth = depth.max(1);
     let panel = kernels.panel();
     (BLOCK_OF_B / depth / panel * panel).clamp(panel, WIDEST)
 }
@@ -155,13 +156,14 @@ impl Costs {
         let rows = rows.min(m) as f64;
         let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
         let depth = k as f64;
+        let steps = kernels.steps();
         let blocks = (columns / column_block(kernels, k) as f64).ceil();
         let prepare_b = if rows <= self.direct_rows as f64 {
             self.fetch_b
         } else {
             self.prepare_b
         };
-        let unit = rows * columns * depth / lanes as f64
+        let unit = rows * columns * depth / (steps * lanes) as f64
             + rows * depth * blocks * self.prepare_a
             + columns * depth * prepare_b
             + rows * blocks * ROW
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn threads_write_memory_far_from_each_others() {
-        let kernels = super::super::best_kernels();
+        let kernels = super::super::best_kernels(crate::ir::Precision::F32);
         let costs = |[m, n, k]: [usize; 3]| Costs {
             batches: 1,
             size: [m, n, k],

@@ -1,9 +1,9 @@
 //! Small products on the calling thread, for kernels that keep their operands in the caches
 //! themselves.
 
-use super::ahead::Ahead;
 use super::kernel::{Along, Call, Kernels, PANEL};
 use super::pack::Lines;
+use crate::ir::Precision;
 
 /// The micro-kernels of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(in crate::runtime::cpu) struct Rows {
 impl Tiles {
     /// The best there are.
     pub fn new() -> Tiles {
-        Tiles(super::best_kernels())
+        Tiles(super::best_kernels(Precision::F32))
     }
 
     /// Floats that must be readable for so many columns of a right side: whole registers.
@@ -75,7 +75,6 @@ impl Tiles {
                     accumulate,
                     soon: &[],
                     soon_offset: 0,
-                    ahead: [Ahead::NOTHING; 2],
                 };
                 if let Some(kernel) = self.0.get(along, rows, registers) {
                     // SAFETY: the caller's promise; the set is this machine's.

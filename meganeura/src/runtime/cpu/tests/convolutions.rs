@@ -1,7 +1,7 @@
 //! Contractions over several axes: convolutions in all directions against direct ones.
 
 use super::{Buffers, run_with};
-use crate::ir::DType;
+use crate::ir::{DType, Precision};
 use crate::runtime::cpu::vector::InstructionSet;
 use crate::schedule::kernel::{
     Access, Action, Body, BufferId, ContractKernel, Instruction, Operand, Program, Store,
@@ -176,6 +176,7 @@ impl Convolution {
             left: loaded(access(w, 0, &weight)),
             right: loaded(access(x, 0, &windows)),
             epilogue: stored(access(output, 0, &result)),
+            precision: Precision::F32,
         };
         (kernel, output, expected)
     }
@@ -211,6 +212,7 @@ impl Convolution {
             left: loaded(access(g, 0, &gradient)),
             right: loaded(access(x, 0, &windows)),
             epilogue: stored(access(output, 0, &[self.outputs * k, k, 1])),
+            precision: Precision::F32,
         };
         (kernel, output, expected)
     }
@@ -353,6 +355,7 @@ fn windows_on_the_left() {
             left: loaded(turn(&windows, 3, 3)),
             right: loaded(turn(&gradient, 1, 3)),
             epilogue: stored(access(output, 0, &[case.outputs * k, 1, k])),
+            precision: Precision::F32,
         };
         check(turned, output, &expected, &buffers);
     }

@@ -22,6 +22,7 @@ pub(super) use step::{Origin, Step};
 pub(super) use table::Table;
 
 use super::gemm::{self, NoChoice, sides_from_text, sides_to_text};
+use crate::ir::Precision;
 use crate::schedule::kernel::{Access, Body, ContractKernel, Operand};
 use std::fmt;
 use std::path::PathBuf;
@@ -62,11 +63,12 @@ pub(super) fn key(kernel: &ContractKernel) -> String {
     let axes = |axes: &[usize]| join(axes, ".");
     let (batch, m, n, k) = (&kernel.batch, &kernel.m, &kernel.n, &kernel.k);
     format!(
-        "[{}] {}x{}x{} left {} right {} then {}",
+        "[{}] {}x{}x{} in {} left {} right {} then {}",
         axes(batch),
         axes(m),
         axes(n),
         axes(k),
+        kernel.precision,
         operand(&kernel.left),
         operand(&kernel.right),
         epilogue(&kernel.epilogue),
@@ -118,7 +120,7 @@ pub(super) struct Choices {
 impl Choices {
     /// What is kept for a device with so many threads.
     pub fn kept(cache: &Cache, threads: usize) -> Self {
-        let device = device::name(gemm::instruction_set(), threads);
+        let device = device::name(gemm::instruction_set(Precision::F32), threads);
         let directory = cache.directory();
         let file = directory.map(|directory| directory.join(device::file_name(&device)));
         let (table, note) = match &file {

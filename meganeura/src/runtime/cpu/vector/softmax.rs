@@ -98,6 +98,10 @@ pub(crate) struct Loops {
     pub gradients: unsafe fn(Tile, x: *mut f32, shift: &Numbers, mean: &Numbers),
     /// Copies rows, each times its factor.
     pub copy: unsafe fn(&Rows, factors: *const f32, step: usize),
+    /// The same from rows of halves.
+    pub widen: unsafe fn(&Rows, factors: *const f32, step: usize),
+    /// The same to rows of halves.
+    pub round: unsafe fn(&Rows, factors: *const f32, step: usize),
 }
 
 impl Loops {
@@ -323,6 +327,53 @@ unsafe fn copy<L: Lanes>(rows: &Rows, factors: *const f32, step: usize) {
     }
 }
 
+/// # Safety
+/// As [`Loops`]; inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn widen<L: Lanes>(rows: &Rows, factors: *const f32, step: usize) {
+    let (whole, rest) = (rows.width / L::COUNT * L::COUNT, rows.width % L::COUNT);
+    for row in 0..rows.count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = rows.from.cast::<u16>().add(row * rows.from_stride);
+            let to = rows.to.add(row * rows.to_stride);
+            let factor = L::splat(*factors.add(row * step));
+            for i in (0..whole).step_by(L::COUNT) {
+                let value = L::load_halves(from.add(i));
+                value.multiply(factor).store(to.add(i));
+            }
+            if rest > 0 {
+                let last = L::load_halves_partial(from.add(whole), rest);
+                last.multiply(factor).store_partial(to.add(whole), rest);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Loops`]; inlined into a function compiled for the instruction set.
+#[inline(always)]
+unsafe fn round<L: Lanes>(rows: &Rows, factors: *const f32, step: usize) {
+    let (whole, rest) = (rows.width / L::COUNT * L::COUNT, rows.width % L::COUNT);
+    for row in 0..rows.count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = rows.from.add(row * rows.from_stride);
+            let to = rows.to.cast::<u16>().add(row * rows.to_stride);
+            let factor = L::splat(*factors.add(row * step));
+            for i in (0..whole).step_by(L::COUNT) {
+                L::load(from.add(i))
+                    .multiply(factor)
+                    .store_halves(to.add(i));
+            }
+            if rest > 0 {
+                let last = L::load_partial(from.add(whole), rest).multiply(factor);
+                last.store_halves_partial(to.add(whole), rest);
+            }
+        }
+    }
+}
+
 macro_rules! instantiate {
     ($name:ident, $lanes:ty $(, #[$feature:meta])?) => {
         mod $name {
@@ -370,6 +421,16 @@ macro_rules! instantiate {
                 // SAFETY: passed on to the caller.
                 unsafe { super::copy::<L>(rows, factors, step) }
             }
+            $(#[$feature])?
+            unsafe fn widen(rows: &Rows, factors: *const f32, step: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { super::widen::<L>(rows, factors, step) }
+            }
+            $(#[$feature])?
+            unsafe fn round(rows: &Rows, factors: *const f32, step: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { super::round::<L>(rows, factors, step) }
+            }
 
             pub(super) const LOOPS: Loops = Loops {
                 hide,
@@ -380,6 +441,8 @@ macro_rules! instantiate {
                 finish,
                 gradients,
                 copy,
+                widen,
+                round,
             };
         }
     };

@@ -3,6 +3,7 @@
 use super::super::space::Matter;
 use super::super::split::{Grid, WIDEST};
 use super::*;
+use crate::ir::Precision;
 
 /// The result as was chosen, by tiles or in memory of a layout; row-major.
 fn computed(
@@ -129,7 +130,7 @@ fn every_choice_gives_the_same_bits() {
         [Layout::ColumnMajor, Layout::ColumnMajor],
         [Layout::Sparse, Layout::Padded],
     ];
-    for kernels in kernel::available() {
+    for kernels in kernel::available(Precision::F32) {
         for (batch, size) in sizes {
             for [a, b] in layouts {
                 let case = Case::new(batch, size, a, b);
