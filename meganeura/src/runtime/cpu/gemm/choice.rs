@@ -44,12 +44,13 @@ impl Form {
         }
     }
 
-    /// Whether the result's transpose may be computed and turned around: not where that would add
-    /// up in another order.
+    /// Whether the result's transpose may be computed and turned around: not where one of them is
+    /// computed by dot products, which add up in another order.
     pub fn may_turn(self, problem: &Problem<'_>) -> bool {
         matches!(self, Form::Rows | Form::Tiles)
             && problem.row_unit == 1
-            && dot::suits(problem) == dot::suits(&problem.transposed())
+            && !dot::suits(problem)
+            && !dot::suits(&problem.transposed())
     }
 }
 

@@ -82,7 +82,7 @@ impl Wanted {
 /// Choices that no rule would make.
 fn odd() -> Vec<Choice> {
     let mut odd = Vec::new();
-    let bits = random(4 * 24, 77);
+    let bits = random(4 * 12, 77);
     for bits in bits.chunks(4) {
         let number = |index: usize, most: usize| (bits[index].abs() * most as f32) as usize;
         odd.push(Choice {
@@ -119,11 +119,11 @@ fn every_choice_gives_the_same_bits() {
     let pools = [1, 3].map(Pool::new);
     // Cut in depth, skinny (by dot products), with many blocks of columns, and in batches.
     let sizes: [(&[usize], [usize; 3]); 5] = [
-        (&[], [61, 47, 800]),
-        (&[], [90, 10, 300]),
-        (&[], [5, 90, 260]),
-        (&[], [40, 1100, 50]),
-        (&[3], [33, 65, 100]),
+        (&[], [31, 47, 420]),
+        (&[], [60, 10, 260]),
+        (&[], [5, 60, 200]),
+        (&[], [20, 1100, 18]),
+        (&[3], [33, 65, 20]),
     ];
     let layouts = [
         [Layout::RowMajor, Layout::RowMajor],
