@@ -393,6 +393,7 @@ impl LoopProgram {
         unsafe {
             match step.work {
                 Work::Vector(..) | Work::Fused { .. } => {}
+                Work::Fetch { ahead, .. } => fetch(a.wrapping_add(ahead), count),
                 Work::Gather {
                     stride,
                     convert: false,
