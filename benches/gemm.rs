@@ -1,12 +1,13 @@
 //! Our contraction engine beside the crate `gemm` and the measured peak of the hardware.
 //!
-//! `cargo bench -p meganeura-benches --bench gemm -- [--threads N] [FILTER]…` measures both in turn
+//! `cargo bench -p meganeura-benches --bench gemm -- [--threads N] [--bf16] [FILTER]…` measures both in turn
 //! on the same operands, the fastest of many rounds each (other programs only ever add time),
 //! on the shapes that training spends its time in. A row says: GFLOP/s of ours, per cent of
 //! the peak, GFLOP/s of `gemm`, and how many times as fast ours is.
 
 mod products;
 
+use meganeura::ir::Precision;
 use meganeura::runtime::cpu::{
     Pool,
     gemm::{self, Matrix, Operand, Output, Problem, Target, Tile},
@@ -94,11 +95,12 @@ fn cases() -> Vec<Case> {
 
 fn main() {
     let mut threads = vec![1, 2];
-    let mut filters = Vec::new();
+    let (mut filters, mut precision) = (Vec::new(), Precision::F32);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--bench" => {}
+            "--bf16" => precision = Precision::BF16,
             "--threads" => {
                 let number = arguments.next().and_then(|number| number.parse().ok());
                 threads = vec![number.expect("--threads takes a number")];
@@ -107,16 +109,16 @@ fn main() {
         }
     }
     for threads in threads {
-        run(threads, &filters);
+        run(threads, precision, &filters);
     }
 }
 
-fn run(threads: usize, filters: &[String]) {
+fn run(threads: usize, precision: Precision, filters: &[String]) {
     let pool = Pool::new(threads);
     let peak = peak(&pool);
     println!(
         "{}, {threads} threads, peak {peak:.0} GFLOP/s",
-        gemm::instruction_set()
+        gemm::instruction_set(precision)
     );
     println!(
         "{:36} {:>8} {:>6} {:>8} {:>8} {:>6} {:>9}",
@@ -127,7 +129,7 @@ fn run(threads: usize, filters: &[String]) {
         if !filters.is_empty() && !filters.iter().any(|filter| case.name.contains(filter)) {
             continue;
         }
-        let [ours, tiles, theirs] = measure(&case, &pool, threads);
+        let [ours, tiles, theirs] = measure(&case, &pool, precision);
         let [m, n, k] = case.size;
         let flops = 2.0 * (case.batch * m * n * k) as f64 / 1e9;
         println!(
@@ -161,7 +163,7 @@ fn run(threads: usize, filters: &[String]) {
 }
 
 /// Seconds of ours to memory, of ours by tiles, and of the peer.
-fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
+fn measure(case: &Case, pool: &Pool, precision: Precision) -> [f64; 3] {
     let [m, n, k] = case.size;
     let (a, b) = (
         Aligned::new(case.batch * m * k),
@@ -179,7 +181,8 @@ fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
         Operand::Memory(Matrix::new(a, a_strides).batched(&a_batch)),
         Operand::Memory(Matrix::new(b, b_strides).batched(&b_batch)),
     )
-    .expect("the operands fit");
+    .expect("the operands fit")
+    .with_precision(precision);
     let mut best = [f64::INFINITY; 3];
     let begin = Instant::now();
     let mut rounds = 0;
@@ -215,7 +218,7 @@ fn measure(case: &Case, pool: &Pool, threads: usize) -> [f64; 3] {
                     b,
                     b_strides,
                     &mut c[index * m * n..],
-                    threads,
+                    pool.threads(),
                 );
             }
         }));

@@ -1,7 +1,7 @@
 //! Contractions where they stand in a training step: with the epilogues that the scheduler gave
 //! them, and operands that come from wherever the kernels before have left them.
 //!
-//! `cargo bench -p meganeura-benches --bench training -- [--threads N] [gpt|mlpbig]` prints, for each
+//! `cargo bench -p meganeura-benches --bench training -- [--threads N] [--bf16] [gpt|mlpbig]` prints, for each
 //! shape and direction, the time of the kernel in the step and per cent of the peak of fused
 //! multiply-adds measured in the same run: of the kernel, of the product alone on operands that
 //! stay in cache as far as they fit, and of that product by the crate `gemm`.
@@ -52,17 +52,23 @@ struct Product {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (threads, others) = meganeura_benches::arguments()?;
-    let chosen = others.into_iter().next();
+    let (flags, chosen): (Vec<String>, Vec<String>) =
+        others.into_iter().partition(|other| other == "--bf16");
+    let precision = match flags.is_empty() {
+        true => Precision::F32,
+        false => Precision::BF16,
+    };
+    let chosen = chosen.first();
     for workload in ["gpt", "mlpbig"] {
-        if chosen.as_deref().is_none_or(|chosen| chosen == workload) {
-            run(workload, threads)?;
+        if chosen.is_none_or(|chosen| chosen == workload) {
+            run(workload, threads, precision)?;
         }
     }
     Ok(())
 }
 
-fn run(workload: &str, threads: NonZeroUsize) -> Result<(), Box<dyn Error>> {
-    let products = in_training(workload, threads)?;
+fn run(workload: &str, threads: NonZeroUsize, precision: Precision) -> Result<(), Box<dyn Error>> {
+    let products = in_training(workload, threads, precision)?;
     let pool = Pool::new(threads.get());
     let peak = peak(&pool);
     println!("{workload}, {threads} threads, peak {peak:.0} GFLOP/s; per cent of it:");
@@ -74,7 +80,7 @@ fn run(workload: &str, threads: NonZeroUsize) -> Result<(), Box<dyn Error>> {
     for product in products {
         let [m, n, k] = product.size;
         let flops = 2.0 * (m * n * k) as f64 / 1e9;
-        let [alone, peer] = alone(&product, &pool);
+        let [alone, peer] = alone(&product, &pool, precision);
         let per_cent = |seconds: f64| 100.0 * flops / seconds / peak;
         println!(
             "{:>2}x {:>16} {:9.1} {:6.1} {:6.1} {:6.1}  {}",
@@ -98,7 +104,11 @@ fn run(workload: &str, threads: NonZeroUsize) -> Result<(), Box<dyn Error>> {
 }
 
 /// The products of a training step and their times in it.
-fn in_training(workload: &str, threads: NonZeroUsize) -> Result<Vec<Product>, Box<dyn Error>> {
+fn in_training(
+    workload: &str,
+    threads: NonZeroUsize,
+    precision: Precision,
+) -> Result<Vec<Product>, Box<dyn Error>> {
     let graph = Graph::new();
     let (batch, input) = match workload {
         "gpt" => {
@@ -118,6 +128,7 @@ fn in_training(workload: &str, threads: NonZeroUsize) -> Result<Vec<Product>, Bo
     let (graph, _) = expand(&graph);
     add_updates(&graph, &optimizer);
     let mut session = Session::new(&Device::cpu_with_threads(threads), 0)?;
+    session.precision(precision);
     let step = session.compile(&graph)?;
     let numbers: Vec<u32> = (0..batch).map(|i| i * 7 % 10).collect();
     session.input(step, "label", &numbers)?;
@@ -186,7 +197,7 @@ fn strides(contract: &ContractKernel) -> Option<[[usize; 2]; 2]> {
 }
 
 /// Seconds of the product alone, by ours and by the crate `gemm`.
-fn alone(product: &Product, pool: &Pool) -> [f64; 2] {
+fn alone(product: &Product, pool: &Pool, precision: Precision) -> [f64; 2] {
     let ([m, n, k], [a_strides, b_strides]) = (product.size, product.strides);
     let (a, b, mut c) = (
         Aligned::new(m * k),
@@ -197,6 +208,7 @@ fn alone(product: &Product, pool: &Pool) -> [f64; 2] {
     let left = Operand::Memory(Matrix::new(a, a_strides));
     let right = Operand::Memory(Matrix::new(b, b_strides));
     let problem = Problem::new(&[], product.size, left, right).expect("the operands fit");
+    let problem = problem.with_precision(precision);
     let mut best = [f64::INFINITY; 2];
     for _ in 0..5 {
         let ours = fastest(|| {

@@ -6,7 +6,7 @@
 mod workloads;
 
 use std::num::NonZeroUsize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use meganeura::egraph::{CostModel, Rewrites, optimize};
@@ -14,7 +14,7 @@ use meganeura::ir::random::Stream;
 use meganeura::ir::{DType, Graph, Init, Shape, VariableKind};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
-use meganeura::runtime::{Session, SessionError, StepId};
+use meganeura::runtime::{Session, SessionError, StepId, Tuning};
 use meganeura::train::Optimizer;
 
 #[derive(Model)]
@@ -111,6 +111,13 @@ enum Rewriting {
     Egraph,
 }
 
+/// What products round their operands to.
+#[derive(Clone, Copy, ValueEnum)]
+enum Operands {
+    F32,
+    Bf16,
+}
+
 /// Time a training step.
 #[derive(Parser)]
 struct Arguments {
@@ -127,9 +134,15 @@ struct Arguments {
     /// How the graph is rewritten.
     #[arg(long, value_enum, default_value = "egraph")]
     rewrites: Rewriting,
+    /// What products round their operands to.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: Operands,
     /// Print the plan and how long each kernel takes, too.
     #[arg(long)]
     plan: bool,
+    /// Search so many seconds for a faster way to run the step, before it is timed.
+    #[arg(long, default_value_t = 0.0)]
+    tune: f64,
     /// Print so many losses and nothing else, from parameters that start as in
     /// `tests/fixtures/language_model.py`.
     #[arg(long, default_value_t = 0)]
@@ -163,6 +176,10 @@ fn main() -> Result<(), SessionError> {
         Rewriting::Greedy => Rewrites::Greedy,
         Rewriting::Egraph => Rewrites::EGraph,
     };
+    let precision = match arguments.dtype {
+        Operands::F32 => Precision::F32,
+        Operands::Bf16 => Precision::BF16,
+    };
     let begin = Instant::now();
     let Setup {
         graph,
@@ -192,6 +209,7 @@ fn main() -> Result<(), SessionError> {
         write_page(file, &title, &graph, rewrites);
     }
     let mut session = Session::with_rewrites(&device, 0, rewrites)?;
+    session.precision(precision);
     let step = session.compile(&graph)?;
     let build_ms = begin.elapsed().as_secs_f64() * 1e3;
     for (name, values) in &inputs {
@@ -211,6 +229,10 @@ fn main() -> Result<(), SessionError> {
         optimizer,
         count: 0,
     };
+    if arguments.tune > 0.0 {
+        let budget = Duration::try_from_secs_f64(arguments.tune).unwrap_or_default();
+        eprintln!("{}", runner.tune(budget)?);
+    }
     if arguments.losses > 0 {
         return runner.print_losses(arguments.losses);
     }
@@ -229,7 +251,7 @@ fn main() -> Result<(), SessionError> {
         .sum();
     let plan = session.plan(step);
     println!(
-        "{{\"engine\": \"meganeura\", \"workload\": \"{}\", \"dtype\": \"f32\", \"ms_per_step\": {:.4}, \
+        "{{\"engine\": \"meganeura\", \"workload\": \"{}\", \"dtype\": \"{precision}\", \"ms_per_step\": {:.4}, \
          \"ms_min\": {:.4}, \"loss_first\": {:.4}, \"loss_last\": {:.4}, \"threads\": {}, \"params\": {parameters}, \
          \"build_ms\": {build_ms:.1}, \"egraph_ms\": {:.1}, \"kernels\": {}, \"bytes_moved\": {}, \"flops\": {}, \
          \"peak_bytes\": {}}}",
@@ -273,6 +295,18 @@ struct Runner {
 impl Runner {
     fn run(&mut self) -> Result<(), SessionError> {
         self.count += 1;
+        self.count_for_optimizer()?;
+        self.session.run(self.step)
+    }
+
+    /// Let the step be as fast as can be found in a while.
+    fn tune(&mut self, budget: Duration) -> Result<Tuning, SessionError> {
+        self.count_for_optimizer()?;
+        self.session.tune(self.step, budget)
+    }
+
+    /// Give the optimizer's inputs what they are at this count.
+    fn count_for_optimizer(&mut self) -> Result<(), SessionError> {
         if let Some(optimizer) = &self.optimizer {
             for (name, value) in optimizer.inputs(self.count) {
                 if self.session.has_input(self.step, name) {
@@ -280,7 +314,7 @@ impl Runner {
                 }
             }
         }
-        self.session.run(self.step)
+        Ok(())
     }
 
     /// Train from parameters that come of their names, as the reference program has them.

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use meganeura::autodiff::gradients;
 use meganeura::egraph::{CostModel, Rewrites, optimize};
-use meganeura::ir::{Array, DType, Domain, Graph, Init, OpDef, Pool, Tensor, VariableKind};
+use meganeura::ir::{
+    Array, DType, Domain, Graph, Init, OpDef, Pool, Precision, Tensor, VariableKind,
+};
 use meganeura::layers::{Rope, SelfAttention};
 use meganeura::model::{Layer, Settings};
 use meganeura::ops;
@@ -307,7 +309,7 @@ fn temporaries_share_the_arena_when_their_lives_do_not_meet() {
     graph.output("y", x);
     let plan = assert_plan_matches(&graph, &random_leaves(&graph), "a deep net");
     assert_eq!(plan.kernels.len(), 10, "{plan}");
-    assert_eq!(plan.arena_elements, 2 * 32 * 32, "{plan}");
+    assert_eq!(plan.arena_words, 2 * 32 * 32, "{plan}");
     let epilogues = plan
         .kernels
         .iter()
@@ -443,7 +445,7 @@ fn attention_plan(time: usize, score_matrix: bool) -> Plan {
 
 #[test]
 fn attentions_memory_grows_with_time_and_not_with_its_square() {
-    let elements = |time, score_matrix| attention_plan(time, score_matrix).arena_elements as f64;
+    let elements = |time, score_matrix| attention_plan(time, score_matrix).arena_words as f64;
     let growth = |score_matrix| elements(4096, score_matrix) / elements(512, score_matrix);
     // Eight times the positions.
     assert!(growth(false) < 8.1, "{}", growth(false));
@@ -520,7 +522,7 @@ fn a_gated_layer_keeps_no_more_than_it_must() {
         instruction: 1.0,
         ..CostModel::default()
     };
-    let kept = Plan::with_model(&graph, &slow);
+    let kept = Plan::with_model(&graph, &slow, Precision::F32);
     assert!(passes_over(&kept, rows * hidden) > 14, "{kept}");
     assert!(kept.flops() < Plan::new(&graph).flops());
 }

@@ -6,6 +6,10 @@ mod budget;
 mod language_model;
 #[path = "train/memory.rs"]
 mod memory;
+#[path = "train/precision.rs"]
+mod precision;
+#[path = "train/storage.rs"]
+mod storage;
 mod support;
 
 use std::collections::HashMap;

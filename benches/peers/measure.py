@@ -10,11 +10,12 @@ BLOCKS = 5
 STEPS = {"mlp": 500, "mlpbig": 60, "cnn": 40, "gpt": 8, "norms": 40}
 
 
-def arguments(description, **flags):
+def arguments(description, dtypes=("f32",), **flags):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("workload", choices=STEPS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, help="steps in each of the timed blocks")
+    parser.add_argument("--dtype", choices=dtypes, default=dtypes[0], help="of products")
     for name, text in flags.items():
         parser.add_argument(f"--{name}", action="store_true", help=text)
     chosen = parser.parse_args()
@@ -43,7 +44,7 @@ def report(engine, chosen, step, value_of, parameters):
     line = {
         "engine": engine,
         "workload": chosen.workload,
-        "dtype": "f32",
+        "dtype": chosen.dtype,
         "ms_per_step": round(times[BLOCKS // 2], 4),
         "ms_min": round(times[0], 4),
         "loss_first": round(first, 4),

@@ -34,6 +34,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 OURS = HERE.parents[1] / "target" / "release" / "examples" / "yardstick"
 WORKLOADS = ["mlp", "mlpbig", "cnn", "gpt", "norms"]
 
+# Engines that can round the operands of products to bf16.
+HALVES = ["ours", "torch", "torch-compile"]
+
 # A round trip of a cache line that takes longer than this many nanoseconds leaves the chip.
 FAR = 350
 
@@ -233,6 +236,8 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, help="steps in a timed block, for all engines")
     parser.add_argument("--engines", nargs="+", choices=names, default=names)
+    dtype = "of products; engines that have no bf16 are left out"
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help=dtype)
     parser.add_argument("--ours", type=pathlib.Path, default=OURS, help="our program")
     parser.add_argument("--python", default=sys.executable, help="the peers' interpreter")
     parser.add_argument("--save", type=pathlib.Path, help="a new file for all lines")
@@ -244,6 +249,8 @@ def parse():
     if chosen.rounds < 1 or chosen.threads < 1:
         parser.error("--rounds and --threads are 1 or more")
     chosen.workloads = chosen.workloads or WORKLOADS
+    if chosen.dtype == "bf16":
+        chosen.engines = [name for name in chosen.engines if name in HALVES]
     return chosen
 
 
@@ -253,7 +260,8 @@ def show(lines, workloads, threads):
     names = [name for name in names if any(program == name for _, program in lines)]
     workloads = [workload for workload in workloads if any(own == workload for own, _ in lines)]
     rounds = max(len(own) for own in lines.values())
-    settings = f"median of up to {rounds} rounds (best block), threads: {threads}, f32"
+    dtypes = ", ".join(sorted({line["dtype"] for own in lines.values() for line in own}))
+    settings = f"median of up to {rounds} rounds (best block), threads: {threads}, {dtypes}"
     print(f"Milliseconds per step, {settings}.\n\n{table(lines, workloads, names)}")
     if any(line["cores"] for own in lines.values() for line in own):
         print("\nBy where the cores lay: medians, and how many runs.\n")
@@ -276,6 +284,7 @@ def main():
     if not present:
         sys.exit("nothing to measure")
     extra = ["--steps", str(chosen.steps)] if chosen.steps else []
+    extra += ["--dtype", chosen.dtype] if chosen.dtype != "f32" else []
     with tempfile.TemporaryDirectory() as folder:
         settings = (chosen.workloads, chosen.rounds, chosen.threads, extra)
         lines, problems = measure(present, *settings, RoundTrip(folder), chosen.save)

@@ -1,6 +1,6 @@
 """The benchmark's workloads in PyTorch, on the CPU, eagerly or with --compile.
 
-    python benches/peers/torch_peer.py WORKLOAD [--compile] [--threads N] [--steps N]
+    python benches/peers/torch_peer.py WORKLOAD [--compile] [--dtype bf16] [--threads N] [--steps N]
 """
 
 import torch
@@ -124,7 +124,9 @@ WORKLOADS = {make.__name__: make for make in (mlp, mlpbig, cnn, gpt, norms)}
 
 
 def main():
-    chosen = measure.arguments(__doc__, compile="compile the model with torch.compile")
+    chosen = measure.arguments(
+        __doc__, dtypes=("f32", "bf16"), compile="compile the model with torch.compile"
+    )
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(0)
     task, optimizer = WORKLOADS[chosen.workload]()
@@ -132,7 +134,8 @@ def main():
     forward = torch.compile(task.model) if chosen.compile else task.model
 
     def step():
-        loss = task.loss(forward(task.inputs))
+        with torch.autocast("cpu", torch.bfloat16, enabled=chosen.dtype == "bf16"):
+            loss = task.loss(forward(task.inputs))
         for leaf in leaves:
             leaf.grad = None
         loss.backward()

@@ -1,6 +1,6 @@
 //! Everything a model file needs: `use meganeura::prelude::*;`
 
-pub use crate::ir::{DType, Graph, Init, Shape, Tensor};
+pub use crate::ir::{DType, Graph, Init, Precision, Shape, Tensor};
 pub use crate::layers::*;
 pub use crate::model::{Layer, Model, Settings, Tie};
 pub use crate::runtime::Device;

@@ -14,5 +14,5 @@ fn main(
     let inside = index < $rows;
     let row = select(0u, index, inside);
     let value = $table[row * $width + item % $width];
-    $output[item] = select(bitcast<$real>($word(0x7fc00000u)), value, inside);
+    $output[item] = $rounded(select(bitcast<$real>($word(0x7fc00000u)), value, inside));
 }

@@ -32,7 +32,7 @@ templates! {
     /// tile_columns lanes_across k before fill step after`.
     CONTRACT_TILES = "contract_tiles.wgsl";
     /// Rows chosen by indices:
-    /// `declarations workgroup items indices width rows table output real word`.
+    /// `declarations workgroup items indices width rows table output rounded real word`.
     GATHER = "gather.wgsl";
     /// The chains of equal indices: `declarations workgroup count indices next`.
     SCATTER_LINK = "scatter_link.wgsl";
@@ -80,6 +80,7 @@ functions! {
     "cos": "scalar/cos.wgsl", ["wave"];
     "finite_or_nan": "scalar/finite_or_nan.wgsl", [];
     "random": "scalar/random.wgsl", ["is_nan"];
+    "bfloat16": "scalar/bfloat16.wgsl", ["is_nan"];
 }
 
 impl Function {

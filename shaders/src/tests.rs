@@ -125,6 +125,7 @@ fn index_templates_are_valid() {
             ("updates", "b0"),
             ("indices", "b1"),
             ("output", "b2"),
+            ("rounded", ""),
             ("next", "b3"),
         ]);
         instantiate(GATHER, &more);

@@ -39,7 +39,7 @@ fn it_takes_less_memory_and_gives_the_same() {
         let losses = losses(&mut session, step, 3);
         let weight = session.variable("blocks.0.attention.inner.query.weight");
         let plan = session.plan(step);
-        (plan.arena_elements, plan.flops(), losses, weight.unwrap())
+        (plan.arena_words, plan.flops(), losses, weight.unwrap())
     };
     let kept = train(training_graph(&Kept::new(), DIMS));
     let again = train(training_graph(&Again::new(), DIMS));

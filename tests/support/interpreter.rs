@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use meganeura::ir::{Array, ScalarOp};
+use meganeura::ir::{Array, DType, Precision, ScalarOp};
 use meganeura::plan::{Plan, Role};
 use meganeura::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, Operand, Program,
@@ -59,13 +59,20 @@ fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => body(&kernel.body, &kernel.outer, kernel.columns, buffers, None),
         Action::Contract(kernel) => contract(kernel, buffers),
-        Action::Attention(kernel) => attention::run(kernel, buffers),
+        Action::Attention(kernel) => {
+            attention::run(kernel, buffers);
+            for buffer in kernel.tensors().into_iter().filter(|_| kernel.rounds) {
+                let values = &mut buffers[buffer.index()];
+                values.iter_mut().for_each(|value| *value = rounded(*value));
+            }
+        }
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = buffers[kernel.indices.index()][i] as usize;
                 for j in 0..kernel.width {
-                    buffers[kernel.output.index()][i * kernel.width + j] =
-                        buffers[kernel.table.index()][row * kernel.width + j];
+                    let value = buffers[kernel.table.index()][row * kernel.width + j];
+                    let value = if kernel.rounds { rounded(value) } else { value };
+                    buffers[kernel.output.index()][i * kernel.width + j] = value;
                 }
             }
         }
@@ -80,6 +87,11 @@ fn run(kernel: &Kernel, buffers: &mut Buffers) {
             }
         }
     }
+}
+
+/// A number as bf16 holds it.
+fn rounded(value: f64) -> f64 {
+    f64::from(Precision::BF16.round(value as f32))
 }
 
 /// Every index of a domain, in row-major order.
@@ -172,6 +184,10 @@ fn body(
                 } else {
                     value[column]
                 };
+                let element = match store.access.dtype {
+                    DType::BF16 => rounded(element),
+                    _ => element,
+                };
                 buffers[store.access.buffer.index()][address(&store.access, &row, column)] =
                     element;
             }
@@ -200,17 +216,22 @@ fn body(
 }
 
 fn contract(kernel: &ContractKernel, buffers: &mut Buffers) {
+    let rounded = |value: f64| match kernel.precision {
+        Precision::F32 => value,
+        precision => f64::from(precision.round(value as f32)),
+    };
     let (rows_at, depth_at, columns_at) =
         (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
     // All columns of an operand's last axis.
     let side = |operand: &Operand, row: &[usize], columns: usize, buffers: &Buffers| {
         let values = row_values(&operand.program, row, columns, buffers, None);
         let value = values[operand.value.index()].clone();
-        if value.len() == 1 {
-            vec![value[0]; columns]
-        } else {
-            value
-        }
+        let mut value = match value.len() {
+            1 => vec![value[0]; columns],
+            _ => value,
+        };
+        value.iter_mut().for_each(|value| *value = rounded(*value));
+        value
     };
     let element = |operand: &Operand, index: &[usize], columns: usize, buffers: &Buffers| {
         let (column, outer) = index.split_last().expect("an axis");

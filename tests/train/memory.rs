@@ -67,7 +67,13 @@ const ALONE: &str = "MEGANEURA_COUNTS_ALLOCATIONS";
 #[test]
 fn a_session_takes_what_its_plan_says() {
     if std::env::var_os(ALONE).is_some() {
-        return count();
+        let [floats, halves] = [Precision::F32, Precision::BF16].map(count);
+        // But for what is summed up, statistics and what is small.
+        assert!(
+            halves < 0.55 * floats,
+            "an arena of {halves} instead of {floats} words"
+        );
+        return;
     }
     let program = std::env::current_exe().expect("this program's path");
     let done = Command::new(program)
@@ -82,7 +88,8 @@ fn a_session_takes_what_its_plan_says() {
     assert!(said.contains("1 passed"), "{said}\n{errors}");
 }
 
-fn count() {
+/// Checks a session of a precision; the words of its arena.
+fn count(precision: Precision) -> f64 {
     const BATCH: usize = 24;
     const TIME: usize = 128;
     const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -96,6 +103,7 @@ fn count() {
 
     let before = HELD.load(Ordering::Relaxed);
     let mut session = Session::new(&Device::cpu_with_threads(TWO), 0).expect("a session");
+    session.precision(precision);
     let step = session.compile(&graph).expect("a step");
     let tokens: Vec<u32> = (0..BATCH * TIME).map(|i| (i * 7 % 512) as u32).collect();
     for name in ["tokens", "label"] {
@@ -113,9 +121,11 @@ fn count() {
     run(1);
     let held = HELD.load(Ordering::Relaxed) - before;
     let in_a_step = run(2);
-    let peak = session.plan(step).peak_bytes();
+    let plan = session.plan(step);
+    let peak = plan.peak_bytes();
     let ratio = held as f64 / peak as f64;
     println!("{held} bytes held, {peak} planned: {ratio:.3}; {in_a_step} allocations in a step");
     assert!((0.95..1.05).contains(&ratio), "{ratio} of the plan's bytes");
     assert_eq!(in_a_step, 0, "allocations in a step");
+    plan.arena_words as f64
 }

@@ -206,7 +206,9 @@ impl<'a> Writer<'a> {
         }
         for (buffer, width) in writer.results() {
             let vectors = vectors && width.is_some();
-            writer.memory.add(&dense(buffer), true, vectors);
+            writer
+                .memory
+                .add(&dense(buffer, kernel.rounds), true, vectors);
         }
         writer
     }
@@ -551,7 +553,10 @@ impl<'a> Writer<'a> {
             for piece in 0..self.pieces(width) {
                 let index = format!("result * {}u + {piece}u", self.pieces(width));
                 let value = format!("{name}{piece}{factor}");
-                code.line(self.memory.store(&dense(buffer), &index, &value));
+                code.line(
+                    self.memory
+                        .store(&dense(buffer, kernel.rounds), &index, &value),
+                );
             }
         };
         match &kernel.pass {
@@ -563,7 +568,7 @@ impl<'a> Writer<'a> {
                 if let Some(buffer) = *normalizer {
                     let nothing = "bitcast<f32>(0x7f800000u)";
                     let value = format!("select(largest + log(sum), {nothing}, sum == 0.0f)");
-                    code.line(self.memory.store(&dense(buffer), "result", &value));
+                    code.line(self.memory.store(&dense(buffer, false), "result", &value));
                 }
             }
             AttentionPass::Backward {
@@ -586,10 +591,10 @@ impl<'a> Writer<'a> {
 }
 
 /// A result as an access; only its buffer and type count.
-fn dense(buffer: BufferId) -> Access {
+fn dense(buffer: BufferId, rounds: bool) -> Access {
     Access {
         buffer,
-        dtype: DType::F32,
+        dtype: if rounds { DType::BF16 } else { DType::F32 },
         offset: 0,
         strides: Vec::new(),
         column_stride: 1,

@@ -8,7 +8,7 @@ use super::scalar::Functions;
 use super::simplify::{body_accesses, program_accesses};
 use super::split::row_strides;
 use super::{LowerError, Lowering, count};
-use crate::ir::DType;
+use crate::ir::{DType, Precision};
 use crate::schedule::kernel::{
     Access, Accumulate, Body, ContractKernel, Instruction, LoopKernel, Store, ValueId,
 };
@@ -135,6 +135,7 @@ impl Lowering<'_> {
             kernel,
             shape,
             chunk,
+            functions: &functions,
             left: Writer::new(&kernel.left.program, &memory, &functions, "l"),
             right: Writer::new(&kernel.right.program, &memory, &functions, "w"),
             epilogue: Epilogue::new(kernel, &memory, &functions),
@@ -192,6 +193,19 @@ pub(super) fn k_end(kernel: &ContractKernel, chunk: Option<Chunk>) -> String {
         }
         Some(Chunk { piece, .. }) => format!("{piece}u"),
         None => format!("{}u", kernel.depth()),
+    }
+}
+
+/// An operand's value as the product takes it.
+pub(super) fn rounded(
+    kernel: &ContractKernel,
+    functions: &Functions,
+    text: String,
+    lanes: usize,
+) -> String {
+    match kernel.precision {
+        Precision::F32 => text,
+        Precision::BF16 => functions.call("bfloat16", lanes, &[&text]),
     }
 }
 
@@ -302,6 +316,7 @@ struct Registers<'a> {
     kernel: &'a ContractKernel,
     shape: Tiling,
     chunk: Option<Chunk>,
+    functions: &'a Functions,
     left: Writer<'a>,
     right: Writer<'a>,
     epilogue: Epilogue<'a>,
@@ -369,7 +384,10 @@ impl Registers<'_> {
     fn step(&self, code: &mut Code, indices: &Indices) {
         let k = k_digits(code, self.kernel, self.chunk);
         let vectors: Vec<String> = (0..self.shape.vectors)
-            .map(|vector| self.right_vector(code, indices, &k, vector))
+            .map(|vector| {
+                let text = self.right_vector(code, indices, &k, vector);
+                self.rounded(code, text, 4, &format!("near_r{vector}"))
+            })
             .collect();
         let left = self.left.cone([self.kernel.left.value], false);
         for row in 0..self.shape.rows {
@@ -379,7 +397,10 @@ impl Registers<'_> {
             }
             self.left.full_values(code, &point, &left);
             let element = self.left.value(self.kernel.left.value, &point, 4);
-            let element = match self.left.is_full(self.kernel.left.value) {
+            let is_full = self.left.is_full(self.kernel.left.value);
+            let lanes = if is_full { 1 } else { 4 };
+            let element = self.rounded(code, element, lanes, &format!("near_l{row}"));
+            let element = match is_full {
                 true => format!("vec4<f32>({element})"),
                 false => element,
             };
@@ -388,6 +409,16 @@ impl Registers<'_> {
                 code.line(format!("{sum} = fma({element}, {text}, {sum});"));
             }
         }
+    }
+
+    /// Write a variable for an operand's value where the product rounds it; its text.
+    fn rounded(&self, code: &mut Code, text: String, lanes: usize, name: &str) -> String {
+        if self.kernel.precision == Precision::F32 {
+            return text;
+        }
+        let value = rounded(self.kernel, self.functions, text, lanes);
+        code.line(format!("let {name} = {value};"));
+        name.to_owned()
     }
 
     /// Write four columns of the right side; their text.

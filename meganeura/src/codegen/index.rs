@@ -31,6 +31,21 @@ impl Values<'_> {
         self.texts.push((name, format!("{value}u")));
     }
 
+    /// The same for a result that may be rounded.
+    fn result(&mut self, name: &'static str, buffer: BufferId, rounds: bool) {
+        let dtype = if rounds { DType::BF16 } else { DType::F32 };
+        self.memory
+            .add(&whole(buffer, dtype), true, self.lanes == 4);
+        self.texts.push((name, self.memory.variable(buffer)));
+        let lanes = self.lanes;
+        let rounded = if rounds {
+            format!("rounded{lanes}")
+        } else {
+            String::new()
+        };
+        self.texts.push(("rounded", rounded));
+    }
+
     /// A buffer of floats, accessed in as many lanes as the shader has.
     fn floats(&mut self, name: &'static str, buffer: BufferId, writes: bool) {
         self.memory
@@ -85,7 +100,7 @@ impl<'a> Lowering<'a> {
         let mut values = self.values(lanes);
         values.floats("table", kernel.table, false);
         values.words("indices", kernel.indices, false);
-        values.floats("output", kernel.output, true);
+        values.result("output", kernel.output, kernel.rounds);
         values.number("items", items);
         values.number("width", width);
         values.number("rows", kernel.rows);

@@ -8,7 +8,22 @@ use crate::schedule::kernel::{Access, BufferId};
 pub(super) struct Memory<'a> {
     same_place: &'a dyn Fn(BufferId, BufferId) -> bool,
     slots: Vec<Slot>,
+    /// Whether anything is stored as bf16.
+    rounds: bool,
 }
+
+/// Floats as what bf16 holds of them.
+const ROUND: &str = "
+fn rounded1(x: f32) -> f32 {
+    let bits = bitcast<u32>(x);
+    let nearest = bits + 0x7fffu + ((bits >> 16u) & 1u);
+    let is_number = (bits & 0x7fffffffu) <= 0x7f800000u;
+    return bitcast<f32>(select(bits | 0x400000u, nearest, is_number) & 0xffff0000u);
+}
+fn rounded4(x: vec4<f32>) -> vec4<f32> {
+    return vec4<f32>(rounded1(x.x), rounded1(x.y), rounded1(x.z), rounded1(x.w));
+}
+";
 
 struct Slot {
     buffers: Vec<BufferId>,
@@ -42,12 +57,14 @@ impl<'a> Memory<'a> {
         Memory {
             same_place,
             slots: Vec::new(),
+            rounds: false,
         }
     }
 
     /// Announce an access; `vector` when it can be made as aligned vectors of four.
     pub fn add(&mut self, access: &Access, writes: bool, vector: bool) {
         let words = access.dtype == DType::U32;
+        self.rounds |= writes && access.dtype == DType::BF16;
         let index = self.find(access.buffer).unwrap_or_else(|| {
             self.slots.push(Slot {
                 buffers: Vec::new(),
@@ -104,7 +121,8 @@ impl<'a> Memory<'a> {
                 slot.element()
             )
         });
-        lines.collect()
+        let rounding = if self.rounds { ROUND } else { "" };
+        lines.chain([rounding.to_owned()]).collect()
     }
 
     /// Whether a buffer is declared as vectors.
@@ -133,6 +151,12 @@ impl<'a> Memory<'a> {
     pub fn store(&self, access: &Access, index: &str, value: &str) -> String {
         let (number, slot) = self.slot(access.buffer);
         let word = if slot.vectors { "vec4<u32>" } else { "u32" };
+        let lanes = if slot.vectors { 4 } else { 1 };
+        let rounded = match access.dtype {
+            DType::BF16 => format!("rounded{lanes}({value})"),
+            _ => value.to_owned(),
+        };
+        let value = rounded.as_str();
         let value = match (access.dtype == DType::U32, slot.words) {
             (true, _) => format!("{word}({value})"),
             (false, true) => format!("bitcast<{word}>({value})"),

@@ -2,7 +2,8 @@
 
 use super::body::{Code, Column, Point, Writer, announce_loads};
 use super::contract::{
-    Chunk, Epilogue, announce_epilogue, column_group, digits, digits_of_four, four, k_digits, k_end,
+    Chunk, Epilogue, announce_epilogue, column_group, digits, digits_of_four, four, k_digits,
+    k_end, rounded,
 };
 use super::loops::outer_indices;
 use super::memory::is_vector;
@@ -95,6 +96,7 @@ impl Lowering<'_> {
             tiling,
             chunk,
             left_wide,
+            functions: &functions,
             left: Writer::new(&kernel.left.program, &memory, &functions, "l"),
             right: Writer::new(&kernel.right.program, &memory, &functions, "w"),
             epilogue: Epilogue::new(kernel, &memory, &functions),
@@ -151,6 +153,7 @@ struct Tiles<'a> {
     chunk: Option<Chunk>,
     /// Whether the left side is loaded in vectors along k.
     left_wide: bool,
+    functions: &'a Functions,
     left: Writer<'a>,
     right: Writer<'a>,
     epilogue: Epilogue<'a>,
@@ -258,7 +261,12 @@ impl Tiles<'_> {
         let wanted = self.left.cone([value], false);
         self.left.row_values(code, &point, 0, &wanted);
         self.left.full_values(code, &point, &wanted);
-        self.left.value(value, &point, lanes)
+        rounded(
+            self.kernel,
+            self.functions,
+            self.left.value(value, &point, lanes),
+            lanes,
+        )
     }
 
     /// Write the loads of the right strip, four columns at a time.
@@ -277,6 +285,7 @@ impl Tiles<'_> {
                 if self.kernel.n.len() > 1 {
                     let lanes = digits_of_four(code, &self.kernel.n, "");
                     let four = self.right.lanes(code, value, &[batch, &k], &lanes, "four");
+                    let four = rounded(self.kernel, self.functions, four, 4);
                     code.line(format!("vector = {four};"));
                     return;
                 }
@@ -288,7 +297,9 @@ impl Tiles<'_> {
                 let wanted = self.right.cone([value], false);
                 self.right.row_values(code, &point, 0, &wanted);
                 self.right.full_values(code, &point, &wanted);
-                code.line(format!("vector = {};", self.right.value(value, &point, 4)));
+                let four = self.right.value(value, &point, 4);
+                let four = rounded(self.kernel, self.functions, four, 4);
+                code.line(format!("vector = {four};"));
             });
             code.line(format!(
                 "right_strip[at_k * {groups}u + at_column] = vector;"

@@ -31,6 +31,8 @@ pub struct CostModel {
     pub launch: f64,
     /// Walking over a row once more, for each element.
     pub pass: f64,
+    /// Whether memory holds bf16 in two bytes; if not, floats are rounded to it.
+    pub halves: bool,
 }
 
 impl Default for CostModel {
@@ -44,6 +46,7 @@ impl Default for CostModel {
             store: 2.0 / 35.0,
             launch: 2000.0,
             pass: 1.0 / 30.0,
+            halves: true,
         }
     }
 }
@@ -58,6 +61,7 @@ impl CostModel {
             store: 2e-3,
             launch: 4000.0,
             pass: 5e-4,
+            halves: false,
         }
     }
 }

@@ -53,6 +53,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! ## Tuning
+//!
+//! How products are computed (what is copied, how they are cut among threads) follows rules that know
+//! a processor only roughly. A trainer that is to run for long may first look for what is faster on
+//! this one, for a time that is said:
+//!
+//! ```
+//! # use meganeura::data::{Batch, Dataset, Field};
+//! # use meganeura::prelude::*;
+//! # use std::time::Duration;
+//! # #[derive(Model)]
+//! # #[model(input(x: [batch, 2]), output = [batch, 2])]
+//! # struct Small { #[layer(out = 2)] scores: Linear }
+//! # let data = Dataset::new([Field::new("x", [2], vec![0.5; 8]), Field::new("target", [2], vec![1.0; 8])])?;
+//! # let loss = Loss::mean_squared_error("target");
+//! # let device = Device::cpu().with_cache(meganeura::runtime::Cache::Off);
+//! # let mut trainer = Trainer::new(Small::new(), loss, Sgd::new(0.1), &device, 0)?;
+//! let mut batch = Batch::default();
+//! data.batches(4)?.next_into(&mut batch);
+//! let tuning = trainer.tune(&batch, Duration::from_millis(20))?;
+//! println!("{tuning}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Parameters are not touched, and results stay the same to the last bit. What was found is kept in the
+//! user's cache directory and used by every later session for the same shapes on the same device;
+//! the environment variable `MEGANEURA_CACHE` names another directory, or says `off`.
+//!
 //! ## A memory budget
 //!
 //! What the forward pass leaves for the backward pass often takes more memory than the parameters.
@@ -77,6 +105,34 @@
 //! bound.memory_budget(peak * 9 / 10);
 //! assert!(bound.plan(&batch)?.peak_bytes() <= peak * 9 / 10);
 //! assert_eq!(bound.step(&batch)?, free.step(&batch)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ## Mixed precision
+//!
+//! With [`Precision::BF16`](crate::ir::Precision::BF16) products round their operands to bfloat16 and
+//! add up in floats, which processors with instructions for it (AVX-512 BF16) do twice as fast.
+//! Parameters, moments, sums, norms and losses remain floats, no loss needs scaling, and the loss
+//! stays within one per cent of what it is without. Small products are not rounded. Large activations
+//! and gradients are kept as bfloat16, too: on the CPU that halves the memory they take.
+//!
+//! ```
+//! # use meganeura::data::{Dataset, Field};
+//! # use meganeura::prelude::*;
+//! # #[derive(Model)]
+//! # #[model(input(x: [batch, 32]), output = [batch, 32])]
+//! # struct Wide { #[layer(out = 64)] hidden: (Linear, Gelu), #[layer(out = 32)] out: Linear }
+//! # let values = |step: f32| (0..32 * 64).map(|i| (i as f32 * step).sin()).collect::<Vec<f32>>();
+//! # let data = Dataset::new([Field::new("x", [32], values(0.7)), Field::new("t", [32], values(0.3))])?;
+//! # let batch = data.batches(64)?.next().ok_or("no batch")?;
+//! # let trainer = || Trainer::new(Wide::new(), Loss::mean_squared_error("t"), AdamW::new(1e-2), &Device::cpu(), 0);
+//! let mut exact = trainer()?;
+//! let mut rounded = trainer()?;
+//! rounded.precision(Precision::BF16);
+//! for _ in 0..10 {
+//!     let (expected, found) = (exact.step(&batch)?, rounded.step(&batch)?);
+//!     assert!((found - expected).abs() < 0.01 * expected);
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -6,6 +6,7 @@
 
 mod array;
 mod attention;
+pub mod bf16;
 mod convolution;
 mod dtype;
 mod graph;
@@ -13,6 +14,7 @@ pub mod html;
 mod init;
 mod loss;
 mod op;
+mod precision;
 pub mod random;
 mod region;
 mod rotation;
@@ -34,6 +36,7 @@ pub use op::{
     Algebra, Attributes, Case, Domain, Evaluate, Lowering, Number, Op, OpDef, ShapeRule,
     TensorType, Vjp,
 };
+pub use precision::Precision;
 pub use region::{Assembly, Steps, Window};
 pub use rotation::{Pairs, Rotation};
 pub use scalar::{Combine, ScalarOp};

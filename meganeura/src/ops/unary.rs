@@ -179,7 +179,7 @@ pub static CAST: OpDef = OpDef {
         _ => Err("needs an element type".to_owned()),
     },
     evaluate: |_, x, ty| match ty.dtype {
-        DType::F32 => x[0].clone(),
+        DType::F32 | DType::BF16 => x[0].clone(),
         DType::U32 => x[0].map(f64::trunc),
         DType::Bool => x[0].map(|x| f64::from(u8::from(x != 0.0))),
     },

@@ -1,6 +1,6 @@
 use crate::schedule::{Schedule, Storage};
 
-/// Offsets are multiples of this many elements: a cache line, and what GPUs ask of a binding.
+/// Offsets are multiples of this many words of four bytes: a cache line, and what GPUs ask of a binding.
 const ALIGNMENT: usize = 64;
 
 /// First and last kernel that touches a buffer.
@@ -42,7 +42,9 @@ fn stand_ins(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> Vec<usize> 
         };
         let free = |owner: &usize| {
             let mut others = tenants.iter().filter(|(other, _)| owners[*other] == *owner);
-            schedule.buffers[*owner].gaps == buffer.gaps
+            // Gaps of another type lie elsewhere.
+            let other = &schedule.buffers[*owner];
+            (other.gaps, other.dtype) == (buffer.gaps, buffer.dtype)
                 && !others.any(|(_, other)| other.overlaps(lifetime))
         };
         let owner = tenants.iter().map(|(other, _)| owners[*other]).find(free);
@@ -52,7 +54,7 @@ fn stand_ins(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> Vec<usize> 
     owners
 }
 
-/// An offset for each temporary (0 for the rest) and the size of the arena: the largest
+/// An offset for each temporary (0 for the rest) and the size of the arena, in words: the largest
 /// first, each at the lowest place that is free during its life.
 pub fn place(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> (Vec<usize>, usize) {
     let owners = stand_ins(schedule, lifetimes);
@@ -72,7 +74,11 @@ pub fn place(schedule: &Schedule, lifetimes: &[Option<Lifetime>]) -> (Vec<usize>
         .filter(|(index, _)| owners[*index] == *index)
         .filter_map(life)
         .collect();
-    let size = |index: usize| schedule.buffers[index].elements.next_multiple_of(ALIGNMENT);
+    let size = |index: usize| {
+        let buffer = &schedule.buffers[index];
+        let words = (buffer.elements * buffer.dtype.size()).div_ceil(4);
+        words.next_multiple_of(ALIGNMENT)
+    };
     order.sort_by_key(|(index, _)| (std::cmp::Reverse(size(*index)), *index));
     let mut offsets = vec![0; schedule.buffers.len()];
     let mut placed: Vec<(usize, Lifetime)> = Vec::new();

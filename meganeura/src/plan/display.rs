@@ -22,7 +22,7 @@ impl fmt::Display for Plan {
             scaled(self.flops()),
             scaled(self.peak_bytes()),
             temporaries.count(),
-            scaled(4 * self.arena_elements as u64),
+            scaled(4 * self.arena_words as u64),
         )
     }
 }

@@ -9,7 +9,7 @@ mod display;
 mod traffic;
 
 use crate::egraph::CostModel;
-use crate::ir::{DType, Graph, IndexBound, Variable};
+use crate::ir::{DType, Graph, IndexBound, Precision, Variable};
 use crate::schedule::kernel::{BufferId, Kernel};
 use crate::schedule::{Storage, schedule};
 
@@ -22,9 +22,9 @@ pub enum Role {
     Variable(usize),
     /// Read after each run.
     Output(String),
-    /// Lives between two kernels, at this element of the arena.
+    /// Lives between two kernels, at this word of the arena.
     Temporary {
-        /// Element offset into the arena, a multiple of 64.
+        /// Words of four bytes before it in the arena, a multiple of 64.
         offset: usize,
     },
 }
@@ -34,13 +34,25 @@ pub enum Role {
 pub struct Buffer {
     /// What it is for.
     pub role: Role,
-    /// The number of elements, four bytes each.
+    /// The number of elements.
     pub elements: usize,
     /// Their type.
     pub dtype: DType,
     /// Whether it counts on what no kernel ever writes there to be zero: a temporary whose
     /// memory no other takes. Executors clear the arena when they load a plan.
     pub gaps: bool,
+}
+
+impl Buffer {
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        (self.elements * self.dtype.size()) as u64
+    }
+
+    /// Words of four bytes that hold all elements.
+    pub fn words(&self) -> usize {
+        (self.elements * self.dtype.size()).div_ceil(4)
+    }
 }
 
 /// Everything a device needs to run a graph, again and again.
@@ -54,22 +66,23 @@ pub struct Plan {
     pub variables: Vec<Variable>,
     /// What must hold of integer inputs.
     pub bounds: Vec<IndexBound>,
-    /// Elements of the arena that holds all temporaries.
-    pub arena_elements: usize,
+    /// Words of four bytes in the arena that holds all temporaries.
+    pub arena_words: usize,
 }
 
 impl Plan {
     /// Plan a graph of primitives, for the processor.
     pub fn new(graph: &Graph) -> Plan {
-        Plan::with_model(graph, &CostModel::default())
+        Plan::with_model(graph, &CostModel::default(), Precision::F32)
     }
 
     /// Plan a graph of primitives for a device with these rates: they decide what is kept
-    /// between kernels and what is computed again.
-    pub fn with_model(graph: &Graph, model: &CostModel) -> Plan {
-        let schedule = schedule(graph, model);
+    /// between kernels and what is computed again. Products are computed as precisely as is
+    /// asked for here.
+    pub fn with_model(graph: &Graph, model: &CostModel, precision: Precision) -> Plan {
+        let schedule = schedule(graph, model, precision);
         let lifetimes = arena::lifetimes(&schedule);
-        let (offsets, arena_elements) = arena::place(&schedule, &lifetimes);
+        let (offsets, arena_words) = arena::place(&schedule, &lifetimes);
         let buffers = schedule
             .buffers
             .iter()
@@ -94,7 +107,7 @@ impl Plan {
                 .map(|(variable, _)| variable)
                 .collect(),
             bounds: graph.index_bounds(),
-            arena_elements,
+            arena_words,
         }
     }
 
@@ -105,7 +118,7 @@ impl Plan {
 
     /// Bytes a kernel moves when what it touches of every buffer goes through memory once.
     pub fn kernel_bytes(&self, kernel: &Kernel) -> u64 {
-        traffic::elements(self, kernel) as u64 * 4
+        traffic::bytes(self, kernel) as u64
     }
 
     /// Bytes moved by one run.
@@ -127,6 +140,6 @@ impl Plan {
             .buffers
             .iter()
             .filter(|buffer| !matches!(buffer.role, Role::Temporary { .. }));
-        4 * (fixed.map(|buffer| buffer.elements).sum::<usize>() + self.arena_elements) as u64
+        fixed.map(Buffer::bytes).sum::<u64>() + 4 * self.arena_words as u64
     }
 }

@@ -43,18 +43,19 @@ impl<'a> Touched<'a> {
         }
     }
 
-    /// Elements that are touched, no more than there are.
-    fn elements(&self, plan: &Plan) -> usize {
+    /// Bytes that are touched, no more than there are.
+    fn bytes(&self, plan: &Plan) -> usize {
         let buffers = self.accesses.iter().map(|(buffer, accesses)| {
             let touched: usize = accesses.iter().map(|(_, elements)| elements).sum();
-            touched.min(plan.buffer(*buffer).elements)
+            let buffer = plan.buffer(*buffer);
+            touched.min(buffer.elements) * buffer.dtype.size()
         });
         buffers.sum()
     }
 }
 
-/// Elements that a kernel reads and writes, each of a buffer's once.
-pub(super) fn elements(plan: &Plan, kernel: &Kernel) -> usize {
+/// Bytes that a kernel reads and writes, each element of a buffer once.
+pub(super) fn bytes(plan: &Plan, kernel: &Kernel) -> usize {
     let (mut reads, mut writes) = (Touched::new(), Touched::new());
     match &kernel.action {
         Action::Loop(kernel) => {
@@ -84,19 +85,23 @@ pub(super) fn elements(plan: &Plan, kernel: &Kernel) -> usize {
             let known = known.into_iter().chain(&attention.value);
             let known: Vec<&Access> = known.collect();
             let rest = attention.loads().filter(|access| !known.contains(access));
-            let rest = rest.map(|access| plan.buffer(access.buffer).elements);
-            return reads.elements(plan) + rest.sum::<usize>() + written(plan, kernel);
+            let rest = rest.map(|access| whole(plan, access.buffer));
+            return reads.bytes(plan) + rest.sum::<usize>() + written(plan, kernel);
         }
         Action::Gather(_) | Action::ScatterAdd(_) => {
             let read = kernel.reads().into_iter();
-            let read = read.map(|id| plan.buffer(id).elements).sum::<usize>();
+            let read = read.map(|id| whole(plan, id)).sum::<usize>();
             return read + written(plan, kernel);
         }
     }
-    reads.elements(plan) + writes.elements(plan)
+    reads.bytes(plan) + writes.bytes(plan)
 }
 
 fn written(plan: &Plan, kernel: &Kernel) -> usize {
     let buffers = kernel.writes().into_iter();
-    buffers.map(|id| plan.buffer(id).elements).sum()
+    buffers.map(|id| whole(plan, id)).sum()
+}
+
+fn whole(plan: &Plan, id: BufferId) -> usize {
+    plan.buffer(id).bytes() as usize
 }

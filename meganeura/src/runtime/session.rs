@@ -2,9 +2,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::variables::Variables;
-use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError};
+use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError, Tuning};
 use crate::egraph::{CostModel, Report, Rewrites, optimize};
-use crate::ir::{DType, Graph, GraphError, IndexBound, Shape, Variable};
+use crate::ir::{DType, Graph, GraphError, IndexBound, Precision, Shape, Variable};
 use crate::ops::expand;
 use crate::plan::{Plan, Role};
 use crate::schedule::kernel::BufferId;
@@ -212,6 +212,7 @@ pub struct Session {
     executor: Box<dyn Executor>,
     seed: u64,
     rewrites: Rewrites,
+    precision: Precision,
     variables: Variables,
     steps: Vec<Step>,
 }
@@ -238,9 +239,16 @@ impl Session {
             executor: device.executor()?,
             seed,
             rewrites,
+            precision: Precision::F32,
             variables: Variables::default(),
             steps: Vec::new(),
         })
+    }
+
+    /// Compute the products of graphs that are compiled from now on this precisely. Variables
+    /// and outputs are 32-bit floats in any case.
+    pub fn precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 
     /// What it runs on.
@@ -282,7 +290,7 @@ impl Session {
             groups => siblings::pack(&graph, &groups),
         };
         let (graph, report) = optimize(&graph, self.rewrites, &model);
-        let plan = Plan::with_model(&graph, &model);
+        let plan = Plan::with_model(&graph, &model, self.precision);
         Ok(Draft { plan, report })
     }
 
@@ -471,6 +479,18 @@ impl Session {
         Ok(names.zip(samples.into_iter().map(median)).collect())
     }
 
+    /// Try for at most so long how a step runs faster, and let it. Kernels are timed in the step
+    /// itself, with the inputs it was given; variables and outputs are as before, and no result
+    /// changes by a bit. What was found is kept for later sessions where the device says
+    /// ([`Device::with_cache`]); a device with nothing to choose does nothing.
+    ///
+    /// # Errors
+    /// When an input was never given or the device fails.
+    pub fn tune(&mut self, step: StepId, budget: Duration) -> Result<Tuning, SessionError> {
+        self.check_inputs(step)?;
+        Ok(self.executor.tune(self.steps[step.0].program, budget)?)
+    }
+
     fn check_inputs(&self, step: StepId) -> Result<(), SessionError> {
         let missing = self.steps[step.0].inputs.iter().find(|input| !input.given);
         match missing {
@@ -497,7 +517,7 @@ impl Session {
         self.executor.read(output.memory, &mut raw)?;
         Ok(match output.dtype {
             DType::U32 => raw.into_iter().map(|value| value as f32).collect(),
-            DType::F32 | DType::Bool => raw.into_iter().map(f32::from_bits).collect(),
+            _ => raw.into_iter().map(f32::from_bits).collect(),
         })
     }
 

@@ -37,6 +37,8 @@ pub struct AttentionKernel {
     /// Over outer axes `[batch.., heads, queries]` and columns `keys`: truth values that tell
     /// what is seen, or floats that are added to the scores.
     pub mask: Option<Access>,
+    /// Whether results are kept as bf16, but for normalizers.
+    pub rounds: bool,
     /// Which way.
     pub pass: AttentionPass,
 }
@@ -81,8 +83,9 @@ impl AttentionKernel {
         self.heads / self.group.max(1)
     }
 
-    /// The keys that a query sees by its position.
-    pub fn seen(&self, query: usize) -> Range<usize> {
+    /// Where the keys that a query sees by its position begin and end, if there were keys
+    /// everywhere: both stay or move by one from query to query.
+    pub fn reach(&self, query: usize) -> [i64; 2] {
         // Before the first key when there are more queries than keys.
         let position = (query + self.keys) as i64 - self.queries as i64;
         let window = self.window.map(|window| window as i64);
@@ -92,6 +95,12 @@ impl AttentionKernel {
             (false, Some(window)) => position + window,
             (false, None) => self.keys as i64,
         };
+        [start, end]
+    }
+
+    /// The keys that a query sees by its position.
+    pub fn seen(&self, query: usize) -> Range<usize> {
+        let [start, end] = self.reach(query);
         between(start, end, self.keys)
     }
 
@@ -131,10 +140,43 @@ impl AttentionKernel {
         .flatten()
     }
 
+    /// The same, to change.
+    pub fn loads_mut(&mut self) -> impl Iterator<Item = &mut Access> {
+        let backward = match &mut self.pass {
+            AttentionPass::Forward { .. } => [None, None, None],
+            AttentionPass::Backward {
+                upstream,
+                normalizer,
+                sums,
+                ..
+            } => [Some(upstream), Some(normalizer), Some(sums)],
+        };
+        [
+            Some(&mut self.query),
+            Some(&mut self.key),
+            self.value.as_mut(),
+            self.mask.as_mut(),
+        ]
+        .into_iter()
+        .chain(backward)
+        .flatten()
+    }
+
     /// What it writes.
     pub fn results(&self) -> Vec<BufferId> {
         let all = match self.pass {
             AttentionPass::Forward { output, normalizer } => [output, normalizer, None],
+            AttentionPass::Backward {
+                query, key, value, ..
+            } => [query, key, value],
+        };
+        all.into_iter().flatten().collect()
+    }
+
+    /// The results that are no normalizers.
+    pub fn tensors(&self) -> Vec<BufferId> {
+        let all = match self.pass {
+            AttentionPass::Forward { output, .. } => [output, None, None],
             AttentionPass::Backward {
                 query, key, value, ..
             } => [query, key, value],

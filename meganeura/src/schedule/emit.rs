@@ -13,7 +13,7 @@ use super::kernel::{
 use super::reference::Reference;
 use super::simplify::simplify;
 use crate::ir::{
-    Combine, DType, Graph, Layout, Lowering, Node, NodeId, ScalarOp, Shape, TensorType,
+    Combine, DType, Graph, Layout, Lowering, Node, NodeId, Precision, ScalarOp, Shape, TensorType,
 };
 
 /// What emission needs to know of the rest of the schedule.
@@ -24,6 +24,8 @@ pub struct Emitter<'a> {
     pub nodes: &'a [Node],
     /// Which nodes share a kernel.
     pub fusion: &'a Fusion<'a>,
+    /// How exactly products are computed.
+    pub precision: Precision,
     /// The buffer of every node that has memory, as read by others.
     pub buffer_of: FxHashMap<NodeId, BufferId>,
     /// The buffers a group writes a node to, where it has any.
@@ -174,8 +176,10 @@ impl<'a> Emitter<'a> {
             left,
             right,
             epilogue: building.body,
+            precision: Precision::F32,
         };
         merge_axes(&mut kernel);
+        kernel.precision = kernel.worthwhile(self.precision);
         kernel
     }
 
@@ -205,6 +209,7 @@ impl<'a> Emitter<'a> {
                 table: buffer(0),
                 indices: buffer(1),
                 output,
+                rounds: false,
                 rows: shape(0).dims()[0],
                 width,
                 count,

@@ -11,7 +11,7 @@
 //! were floats, so that all bits arrive.
 
 use super::attention::AttentionKernel;
-use crate::ir::{Combine, DType, ScalarOp};
+use crate::ir::{Combine, DType, Precision, ScalarOp};
 
 /// A buffer of the plan that a kernel belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -209,10 +209,12 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The access, when the operand is memory as it stands.
+    /// The access, when the operand is floats in memory as they stand, whole or as bf16.
     pub fn as_load(&self) -> Option<&Access> {
         match &self.program.instructions[self.value.index()] {
-            Instruction::Load(access) if access.dtype == DType::F32 => Some(access),
+            Instruction::Load(access) => {
+                matches!(access.dtype, DType::F32 | DType::BF16).then_some(access)
+            }
             _ => None,
         }
     }
@@ -240,7 +242,15 @@ pub struct ContractKernel {
     /// Over outer axes `[batch.., rows]` and columns, each of these one axis; without
     /// reductions.
     pub epilogue: Body,
+    /// What operands are rounded to before they are multiplied. Sums are floats always.
+    pub precision: Precision,
 }
+
+/// The fewest rows and columns of a product whose operands are rounded. What is smaller waits for
+/// memory rather than computes, and sums over all of a value may have become such products.
+const ROUNDED_SIDE: usize = 16;
+/// The least depth of a product whose operands are rounded.
+const ROUNDED_DEPTH: usize = 16;
 
 impl ContractKernel {
     /// Rows of the result.
@@ -256,6 +266,16 @@ impl ContractKernel {
     /// Elements contracted.
     pub fn depth(&self) -> usize {
         self.k.iter().product()
+    }
+
+    /// The precision of this product where that is asked for: small products are exact always.
+    pub fn worthwhile(&self, asked: Precision) -> Precision {
+        let side = self.rows().min(self.columns());
+        if side >= ROUNDED_SIDE && self.depth() >= ROUNDED_DEPTH {
+            asked
+        } else {
+            Precision::F32
+        }
     }
 
     /// Outer axes and columns of the left operand's program.
@@ -288,6 +308,8 @@ pub struct GatherKernel {
     pub indices: BufferId,
     /// Floats, `[count, width]`.
     pub output: BufferId,
+    /// Whether the output is kept as bf16.
+    pub rounds: bool,
     /// Rows of the table.
     pub rows: usize,
     /// Elements of a row.

@@ -9,6 +9,7 @@ mod domain;
 mod emit;
 mod fuse;
 pub mod kernel;
+pub(crate) mod narrow;
 mod order;
 mod parts;
 mod reference;

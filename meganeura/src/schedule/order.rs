@@ -6,9 +6,10 @@ use super::fuse::{Fusion, Kind};
 use super::kernel::{
     Access, Action, Body, BufferId, Instruction, Kernel, LoopKernel, Program, Store,
 };
+use super::narrow::narrow;
 use super::reference::References;
 use crate::egraph::CostModel;
-use crate::ir::{Assembly, DType, Graph, Lowering, Node, NodeId};
+use crate::ir::{Assembly, DType, Graph, Lowering, Node, NodeId, Precision};
 use crate::ops::apart;
 
 /// What a buffer holds.
@@ -49,15 +50,19 @@ pub struct Schedule {
 }
 
 /// Schedule a graph of primitives for a device with these rates.
-pub fn schedule(graph: &Graph, model: &CostModel) -> Schedule {
-    match apart(graph) {
-        Some(graph) => schedule_pieces(&graph, model),
-        None => schedule_pieces(graph, model),
+pub fn schedule(graph: &Graph, model: &CostModel, precision: Precision) -> Schedule {
+    let mut schedule = match apart(graph) {
+        Some(graph) => schedule_pieces(&graph, model, precision),
+        None => schedule_pieces(graph, model, precision),
+    };
+    if precision == Precision::BF16 {
+        narrow(&mut schedule, model.halves);
     }
+    schedule
 }
 
 /// Schedule a graph in which work on pieces is done on them.
-fn schedule_pieces(graph: &Graph, model: &CostModel) -> Schedule {
+fn schedule_pieces(graph: &Graph, model: &CostModel, precision: Precision) -> Schedule {
     let nodes = graph.nodes();
     let live = graph.live();
     let roots = roots(graph);
@@ -67,8 +72,8 @@ fn schedule_pieces(graph: &Graph, model: &CostModel) -> Schedule {
         .iter()
         .map(|root| references.of[root.index()].base)
         .collect();
-    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model);
-    let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live);
+    let fusion = Fusion::of_graph(&nodes, &references, &live, &roots, model, precision);
+    let mut scheduler = Scheduler::new(graph, &nodes, fusion, &live, precision);
     scheduler.assign_outputs();
     scheduler.assign_updates();
     scheduler.assign_temporaries();
@@ -89,6 +94,7 @@ struct Scheduler<'a> {
     graph: &'a Graph,
     nodes: &'a [Node],
     fusion: Fusion<'a>,
+    precision: Precision,
     buffers: Vec<ScheduledBuffer>,
     buffer_of: FxHashMap<NodeId, BufferId>,
     stores_of: FxHashMap<NodeId, Vec<BufferId>>,
@@ -106,11 +112,13 @@ impl<'a> Scheduler<'a> {
         nodes: &'a [Node],
         fusion: Fusion<'a>,
         live: &[bool],
+        precision: Precision,
     ) -> Scheduler<'a> {
         let mut scheduler = Scheduler {
             graph,
             nodes,
             fusion,
+            precision,
             buffers: Vec::new(),
             buffer_of: FxHashMap::default(),
             stores_of: FxHashMap::default(),
@@ -231,6 +239,7 @@ impl<'a> Scheduler<'a> {
             graph: self.graph,
             nodes: self.nodes,
             fusion: &self.fusion,
+            precision: self.precision,
             buffer_of: FxHashMap::default(),
             stores_of: FxHashMap::default(),
             has_gaps: Vec::new(),
@@ -317,6 +326,7 @@ impl<'a> Scheduler<'a> {
             graph,
             nodes,
             fusion,
+            precision,
             buffers,
             buffer_of,
             stores_of,
@@ -329,6 +339,7 @@ impl<'a> Scheduler<'a> {
             graph,
             nodes,
             fusion: &fusion,
+            precision,
             buffer_of,
             stores_of,
             has_gaps: buffers.iter().map(|buffer| buffer.gaps.is_some()).collect(),

@@ -74,6 +74,7 @@ impl Emitter<'_> {
             key: access(1),
             value: has_values.then(|| access(2)),
             mask: sight.mask.map(|_| access(before_mask)),
+            rounds: false,
             pass,
         }
     }

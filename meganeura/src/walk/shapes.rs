@@ -412,5 +412,6 @@ pub(crate) const fn dtype_name(dtype: DType) -> &'static str {
         DType::F32 => "f32",
         DType::U32 => "u32",
         DType::Bool => "bool",
+        DType::BF16 => "bf16",
     }
 }

@@ -1,5 +1,6 @@
 //! What kernels mean, in double precision and the plainest way.
 
+use crate::ir::{DType, Precision};
 use crate::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, Kernel, Level, LoopKernel, Program, ValueId,
 };
@@ -23,7 +24,14 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
     match &kernel.action {
         Action::Loop(kernel) => run_loop(kernel, &old, buffers),
         Action::Contract(kernel) => run_contract(kernel, &old, buffers),
-        Action::Attention(kernel) => attention::run(kernel, buffers),
+        Action::Attention(kernel) => {
+            attention::run(kernel, buffers);
+            for buffer in kernel.tensors().into_iter().filter(|_| kernel.rounds) {
+                for value in &mut buffers[buffer.index()] {
+                    *value = rounded(*value);
+                }
+            }
+        }
         Action::Gather(kernel) => {
             for i in 0..kernel.count {
                 let row = old[kernel.indices.index()][i] as usize;
@@ -34,6 +42,7 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
                     } else {
                         f64::NAN
                     };
+                    let value = if kernel.rounds { rounded(value) } else { value };
                     buffers[kernel.output.index()][i * kernel.width + j] = value;
                 }
             }
@@ -52,6 +61,11 @@ pub(crate) fn run(kernel: &Kernel, buffers: &mut Buffers) {
             }
         }
     }
+}
+
+/// A number as bf16 holds it.
+pub(crate) fn rounded(value: f64) -> f64 {
+    f64::from(Precision::BF16.round(value as f32))
 }
 
 /// Every index of a domain.
@@ -150,7 +164,10 @@ fn run_body(
                 .take(times(store.value, &store.access))
             {
                 let at = position(&store.access, &outer, column);
-                buffers[store.access.buffer.index()][at] = value;
+                buffers[store.access.buffer.index()][at] = match store.access.dtype {
+                    DType::BF16 => rounded(value),
+                    _ => value,
+                };
             }
         }
         for sum in &body.accumulates {
@@ -181,6 +198,10 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
         let (column, outer) = index.split_last().expect("an axis");
         row_values(program, old, outer, columns, &|_| 0.0)[value.index()][*column]
     };
+    let rounded = |value: f64| match kernel.precision {
+        Precision::F32 => value,
+        precision => f64::from(precision.round(value as f32)),
+    };
     let (outer, columns) = kernel.result_domain();
     let (rows_at, depth_at, columns_at) =
         (indices(&kernel.m), indices(&kernel.k), indices(&kernel.n));
@@ -192,7 +213,7 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
         for depth in &depth_at {
             let (left, run_of_k) = (&kernel.left, kernel.left_domain().1);
             let at = [batch, &rows_at[*m], depth].concat();
-            let left = element(&left.program, left.value, &at, run_of_k);
+            let left = rounded(element(&left.program, left.value, &at, run_of_k));
             for (sums, at) in row
                 .chunks_mut(run.max(1))
                 .zip(columns_at.chunks(run.max(1)))
@@ -200,7 +221,7 @@ fn run_contract(kernel: &ContractKernel, old: &Buffers, buffers: &mut Buffers) {
                 let at = [batch, depth, &at[0][..at[0].len() - 1]].concat();
                 let right = row_values(&kernel.right.program, old, &at, run, &|_| 0.0);
                 for (n, sum) in sums.iter_mut().enumerate() {
-                    *sum += left * right[kernel.right.value.index()][n];
+                    *sum += left * rounded(right[kernel.right.value.index()][n]);
                 }
             }
         }

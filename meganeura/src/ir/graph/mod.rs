@@ -11,7 +11,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use super::treatment::Current;
-use super::{Attributes, Lowering, Op, OpDef, TensorType};
+use super::{Attributes, DType, Lowering, Op, OpDef, TensorType};
 
 pub use interface::{IndexBound, Variable, VariableKind};
 pub use scope::LayerRecord;
@@ -140,6 +140,10 @@ impl Graph {
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         match (def.shape)(&attributes, &types) {
+            Ok(ty) if ty.dtype == DType::BF16 => self.fail(format!(
+                "`{}` is to make {ty}: tensors are f32, plans keep them as bf16",
+                def.name
+            )),
             Ok(ty) => {
                 let inputs: Vec<NodeId> = match def.lowering {
                     Lowering::Pointwise(_) => operands

@@ -44,6 +44,7 @@ fn gather(kernel: &GatherKernel, buffers: &[Region]) -> Result<(), String> {
     dense(kernel.table, &[kernel.rows, kernel.width], buffers)?;
     dense(kernel.indices, &[kernel.count], buffers)?;
     dense(kernel.output, &[kernel.count, kernel.width], buffers)?;
+    halves(kernel.output, kernel.rounds, buffers)?;
     apart(kernel.output, &[kernel.table, kernel.indices], buffers)
 }
 
@@ -51,6 +52,7 @@ fn scatter_add(kernel: &ScatterAddKernel, buffers: &[Region]) -> Result<(), Stri
     dense(kernel.updates, &[kernel.count, kernel.width], buffers)?;
     dense(kernel.indices, &[kernel.count], buffers)?;
     dense(kernel.output, &[kernel.rows, kernel.width], buffers)?;
+    halves(kernel.output, false, buffers)?;
     apart(kernel.output, &[kernel.updates, kernel.indices], buffers)
 }
 
@@ -79,9 +81,10 @@ fn attention(kernel: &AttentionKernel, buffers: &[Region]) -> Result<(), String>
     if let Some(mask) = &kernel.mask {
         access(mask, heads, queries, keys)?;
     }
-    let result = |buffer: Option<BufferId>, sizes: [usize; 3]| match buffer {
+    let result = |buffer: Option<BufferId>, sizes: [usize; 3], rounds| match buffer {
         None => Ok(()),
         Some(buffer) => {
+            halves(buffer, rounds, buffers)?;
             dense(buffer, &[&kernel.batch[..], &sizes].concat(), buffers)?;
             let loads = kernel.loads().map(|access| access.buffer);
             apart(buffer, &loads.collect::<Vec<_>>(), buffers)
@@ -92,8 +95,8 @@ fn attention(kernel: &AttentionKernel, buffers: &[Region]) -> Result<(), String>
             if output.is_some() && kernel.value.is_none() {
                 return Err("there are no values to mix".to_owned());
             }
-            result(*output, [queries, heads, value_width])?;
-            result(*normalizer, [queries, heads, 1])
+            result(*output, [queries, heads, value_width], kernel.rounds)?;
+            result(*normalizer, [queries, heads, 1], false)
         }
         AttentionPass::Backward {
             upstream,
@@ -109,9 +112,9 @@ fn attention(kernel: &AttentionKernel, buffers: &[Region]) -> Result<(), String>
             access(upstream, queries, heads, value_width)?;
             access(normalizer, queries, heads, 1)?;
             access(sums, queries, heads, 1)?;
-            result(*query, [queries, heads, width])?;
-            result(*key, [keys, key_heads, width])?;
-            result(*value, [keys, key_heads, value_width])
+            result(*query, [queries, heads, width], kernel.rounds)?;
+            result(*key, [keys, key_heads, width], kernel.rounds)?;
+            result(*value, [keys, key_heads, value_width], kernel.rounds)
         }
     }
 }
@@ -126,6 +129,18 @@ fn dense(buffer: BufferId, dims: &[usize], buffers: &[Region]) -> Result<(), Str
         _ => Err(format!(
             "buffer {} has {} elements, the kernel needs {dims:?}",
             buffer.0, region.elements
+        )),
+    }
+}
+
+/// Whether a buffer holds halves if a kernel takes it to, and only then.
+fn halves(buffer: BufferId, expected: bool, buffers: &[Region]) -> Result<(), String> {
+    let dtype = region(buffer, buffers)?.dtype;
+    match (dtype == DType::BF16) == expected {
+        true => Ok(()),
+        false => Err(format!(
+            "buffer {} holds {dtype}, which the kernel does not take it for",
+            buffer.0
         )),
     }
 }
@@ -201,7 +216,7 @@ impl<'a> Domain<'a> {
                     return Err("a result over rows overlaps what the kernel reads".to_owned());
                 }
             }
-            if sum.access.dtype == DType::U32 {
+            if matches!(sum.access.dtype, DType::U32 | DType::BF16) {
                 return Err("an accumulated result must be floats".to_owned());
             }
         }
@@ -260,6 +275,7 @@ impl<'a> Domain<'a> {
     fn access(&self, access: &Access) -> Result<(), String> {
         let region = region(access.buffer, self.buffers)?;
         self.strides(access)?;
+        halves(access.buffer, access.dtype == DType::BF16, self.buffers)?;
         if self.rows == 0 {
             return Ok(());
         }
@@ -270,6 +286,7 @@ impl<'a> Domain<'a> {
     fn result(&self, access: &Access) -> Result<(), String> {
         let region = region(access.buffer, self.buffers)?;
         self.strides(access)?;
+        halves(access.buffer, false, self.buffers)?;
         let mut axes = self.outer.iter().zip(&access.strides);
         if axes.any(|(&dim, &stride)| dim == 0 && stride != 0) {
             return Ok(());

@@ -3,6 +3,8 @@
 use super::loops::share;
 use super::memory::Region;
 use super::pool::Pool;
+use super::vector::{Form, InstructionSet, Kind, VectorFn, lookup};
+use crate::ir::{DType, bf16};
 use crate::schedule::kernel::{GatherKernel, ScatterAddKernel};
 
 /// Elements that are worth a task of their own.
@@ -20,15 +22,54 @@ pub(super) struct GatherProgram {
     rows: usize,
     width: usize,
     count: usize,
+    /// Copies elements of the table to the output.
+    copy: RowCopy,
+}
+
+/// How elements go from one buffer to another.
+#[derive(Clone, Copy)]
+enum RowCopy {
+    /// So many bytes each, as they are.
+    Bytes(usize),
+    /// Floats to halves or back.
+    Convert(VectorFn),
+}
+
+impl RowCopy {
+    fn new(from: Region, to: Region, set: InstructionSet) -> RowCopy {
+        match (from.dtype == DType::BF16, to.dtype == DType::BF16) {
+            (true, false) => RowCopy::Convert(lookup(set, Form::Widen)),
+            (false, true) => RowCopy::Convert(lookup(set, Form::Round(Kind::Stream))),
+            _ => RowCopy::Bytes(from.dtype.size()),
+        }
+    }
+
+    /// # Safety
+    /// There must be so many elements.
+    unsafe fn run(self, from: *const f32, to: *mut f32, count: usize) {
+        let null = std::ptr::null();
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                RowCopy::Bytes(size) => {
+                    let to = to.cast::<u8>();
+                    to.copy_from_nonoverlapping(from.cast(), count * size);
+                }
+                RowCopy::Convert(convert) => convert(to, from, null, null, count),
+            }
+        }
+    }
 }
 
 impl GatherProgram {
     /// The kernel has been checked against the buffers.
-    pub(super) fn new(kernel: &GatherKernel, buffers: &[Region]) -> Self {
+    pub(super) fn new(kernel: &GatherKernel, buffers: &[Region], set: InstructionSet) -> Self {
+        let [table, output] = [kernel.table, kernel.output].map(|id| buffers[id.index()]);
         Self {
-            table: buffers[kernel.table.index()],
+            table,
             indices: buffers[kernel.indices.index()],
-            output: buffers[kernel.output.index()],
+            output,
+            copy: RowCopy::new(table, output, set),
             rows: kernel.rows,
             width: kernel.width,
             count: kernel.count,
@@ -47,10 +88,13 @@ impl GatherProgram {
                 // its own.
                 unsafe {
                     let index = self.indices.base.cast::<u32>().add(i).read() as usize;
-                    let to = self.output.base.add(i * self.width);
+                    let to = self.output.at(i * self.width);
                     if index < self.rows {
-                        let from = self.table.base.add(index * self.width);
-                        std::ptr::copy_nonoverlapping(from, to, self.width);
+                        let from = self.table.at(index * self.width);
+                        self.copy.run(from, to, self.width);
+                    } else if self.output.dtype == DType::BF16 {
+                        let to = std::slice::from_raw_parts_mut(to.cast(), self.width);
+                        to.fill(bf16::round(f32::NAN));
                     } else {
                         std::slice::from_raw_parts_mut(to, self.width).fill(f32::NAN);
                     }
@@ -122,8 +166,15 @@ impl ScatterAddProgram {
                     continue;
                 }
                 let to = self.output.base.add(row * self.width + columns.start);
-                let from = self.updates.base.add(i * self.width + columns.start);
+                let from = self.updates.at(i * self.width + columns.start);
                 let to = std::slice::from_raw_parts_mut(to, width);
+                if self.updates.dtype == DType::BF16 {
+                    let from = std::slice::from_raw_parts(from.cast::<u16>(), width);
+                    for (to, from) in to.iter_mut().zip(from) {
+                        *to += bf16::widen(*from);
+                    }
+                    continue;
+                }
                 let from = std::slice::from_raw_parts(from, width);
                 for (to, from) in to.iter_mut().zip(from) {
                     *to += from;

@@ -1,6 +1,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
+use crate::ir::DType;
 use crate::runtime::RunError;
 
 /// Zeroed memory on its own cache lines, shared by raw pointers.
@@ -44,6 +45,7 @@ impl Memory {
         Region {
             base: self.start.as_ptr().cast(),
             elements: self.elements,
+            dtype: DType::F32,
         }
     }
 }
@@ -55,13 +57,45 @@ impl Drop for Memory {
     }
 }
 
+/// How an element lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    /// A float: as kernels compute with it.
+    Float,
+    /// An integer.
+    Word,
+    /// The upper half of a float.
+    Half,
+}
+
+impl Element {
+    /// How elements of a type lie.
+    pub(super) fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::F32 | DType::Bool => Element::Float,
+            DType::U32 => Element::Word,
+            DType::BF16 => Element::Half,
+        }
+    }
+
+    /// The address of an element, so many after one.
+    pub(super) fn step(self, from: *mut f32, elements: usize) -> *mut f32 {
+        match self {
+            Element::Float | Element::Word => from.wrapping_add(elements),
+            Element::Half => from.cast::<u16>().wrapping_add(elements).cast(),
+        }
+    }
+}
+
 /// Where a buffer lies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     /// Its first element.
     pub(super) base: *mut f32,
-    /// The number of elements, four bytes each.
+    /// The number of elements.
     pub(super) elements: usize,
+    /// Their type.
+    pub(super) dtype: DType,
 }
 
 // SAFETY: a plain address; who uses it when is the executor's business.
@@ -70,11 +104,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
+    /// The address of an element.
+    pub(super) fn at(self, element: usize) -> *mut f32 {
+        Element::of(self.dtype).step(self.base, element)
+    }
+
     /// Whether two buffers share an element.
     pub(super) fn overlaps(self, other: Region) -> bool {
         let range = |region: Region| {
             let start = region.base as usize;
-            (start, start + region.elements * 4)
+            (start, start + region.elements * region.dtype.size())
         };
         let ((a, a_end), (b, b_end)) = (range(self), range(other));
         a < b_end && b < a_end

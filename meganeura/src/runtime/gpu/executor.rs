@@ -176,10 +176,10 @@ fn failed(kernel: &Kernel, error: impl std::fmt::Display) -> RunError {
 impl GpuExecutor {
     /// Find where every buffer of a plan lies; scratch comes later.
     fn places(&mut self, plan: &Plan, bindings: &[Binding]) -> Result<Vec<Range>, RunError> {
-        let arena = self.create("arena", plan.arena_elements)?;
+        let arena = self.create("arena", plan.arena_words)?;
         let mut ranges = Vec::new();
         for (index, buffer) in plan.buffers.iter().enumerate() {
-            let bytes = buffer.elements as u64 * 4;
+            let bytes = buffer.bytes();
             let (target, offset) = match &buffer.role {
                 Role::Temporary { offset } => (arena.clone(), *offset as u64 * 4),
                 role => {
@@ -238,7 +238,10 @@ impl Executor for GpuExecutor {
     /// A software driver computes on the processor, so it has the processor's.
     fn cost_model(&self) -> CostModel {
         match self.context.adapter().is_software() {
-            true => CostModel::default(),
+            true => CostModel {
+                halves: false,
+                ..CostModel::default()
+            },
             false => CostModel::gpu(),
         }
     }

@@ -7,10 +7,11 @@
 //! SiLU takes from its operand, if the operand itself is kept.
 
 use super::super::domain::Place;
+use super::super::narrow::LARGE;
 use super::super::reference::Reference;
 use super::{Fusion, Group};
 use crate::egraph::CostModel;
-use crate::ir::{Combine, Lowering, Node, NodeId, ScalarOp};
+use crate::ir::{Combine, Lowering, Node, NodeId, Precision, ScalarOp};
 
 /// Who reads a value: the reader, how it sees the value.
 pub(super) type Readers<'a> = Vec<Vec<(NodeId, &'a Reference)>>;
@@ -20,8 +21,16 @@ const LONGEST: usize = 24;
 
 impl<'a> Fusion<'a> {
     /// Decide what is kept, by the rates of a device; `roots` are kept in any case.
-    pub(super) fn keep(&mut self, readers: &Readers<'a>, roots: &[NodeId], model: &CostModel) {
+    pub(super) fn keep(
+        &mut self,
+        readers: &Readers<'a>,
+        roots: &[NodeId],
+        model: &CostModel,
+        precision: Precision,
+    ) {
+        let halves = precision == Precision::BF16 && model.halves;
         let mut search = Search::new(self, readers, roots, model);
+        search.floats = if halves { 0.5 } else { 1.0 };
         if search.improve() {
             let kept = search.kept;
             self.leave_out(&kept);
@@ -197,6 +206,8 @@ struct Search<'s, 'a> {
     fusion: &'s Fusion<'a>,
     readers: &'s Readers<'a>,
     model: &'s CostModel,
+    /// How many floats an element of a large value takes that is kept.
+    floats: f64,
     /// What is in memory.
     kept: Vec<bool>,
     /// What must be.
@@ -222,6 +233,7 @@ impl<'s, 'a> Search<'s, 'a> {
             fusion,
             readers,
             model,
+            floats: 1.0,
             kept,
             pinned,
         }
@@ -350,15 +362,20 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         let walk = Walk::of(self.fusion, group, |id| self.kept[id.index()])?;
         let elements = |id: &NodeId| self.fusion.node(*id).ty.shape.elements() as f64;
+        let floats = |id: &NodeId| {
+            let kept = self.fusion.group_of[id.index()].is_some();
+            let large = kept && self.fusion.node(*id).ty.shape.elements() >= LARGE;
+            elements(id) * if large { self.floats } else { 1.0 }
+        };
         let mut time = match walk.computed.is_empty() {
             true => 0.0,
             false => self.model.launch,
         };
-        time += self.model.read(walk.read.iter().map(elements).sum());
+        time += self.model.read(walk.read.iter().map(floats).sum());
         for id in &walk.computed {
             let own = self.fusion.group_of[id.index()] == Some(group);
             if own && self.kept[id.index()] {
-                time += self.model.written(elements(id));
+                time += self.model.written(floats(id));
             }
             if let Lowering::Pointwise(op) = self.fusion.node(*id).op.def.lowering {
                 time += elements(id) * self.model.scalar(op);

@@ -16,7 +16,7 @@ use super::axes::ContractAxes;
 use super::domain::{Domain, Place};
 use super::reference::{Reference, References};
 use crate::egraph::CostModel;
-use crate::ir::{Lowering, Node, NodeId};
+use crate::ir::{Lowering, Node, NodeId, Precision};
 
 /// What a group of nodes becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +126,7 @@ impl<'a> Fusion<'a> {
         live: &[bool],
         stored: &[NodeId],
         model: &CostModel,
+        precision: Precision,
     ) -> Fusion<'a> {
         let mut fusion = Fusion {
             nodes,
@@ -153,7 +154,7 @@ impl<'a> Fusion<'a> {
         }
         fusion.merge();
         fusion.put_pieces_in_place(stored);
-        fusion.keep(&readers, stored, model);
+        fusion.keep(&readers, stored, model, precision);
         fusion.store_in_pieces(stored);
         fusion
     }

@@ -1,6 +1,7 @@
 //! Products, with what comes before and after them.
 
 use super::*;
+use crate::ir::Precision;
 
 pub(super) fn operand(access: Access) -> Operand {
     let mut program = Program::default();
@@ -47,6 +48,7 @@ pub(super) fn contract(
         left: operand(left),
         right: operand(right),
         epilogue: product_only(&strides(m, n, n)),
+        precision: Precision::F32,
     };
     let buffers = vec![
         floats(batches * m * k),
@@ -54,6 +56,15 @@ pub(super) fn contract(
         floats(batches * m * n),
     ];
     sample(name, Action::Contract(kernel), buffers)
+}
+
+/// The same product of rounded operands.
+pub(super) fn rounded(mut sample: Sample) -> Sample {
+    if let Action::Contract(kernel) = &mut sample.kernel.action {
+        kernel.precision = Precision::BF16;
+    }
+    sample.kernel.name.push_str(", rounded");
+    sample
 }
 
 /// A right side that all batches share.
@@ -83,6 +94,7 @@ pub(super) fn compound(
         left,
         right,
         epilogue,
+        precision: Precision::F32,
     };
     sample(name, Action::Contract(kernel), buffers)
 }
@@ -188,6 +200,7 @@ pub(super) fn fused_contract(k: usize) -> Sample {
             value: right_value,
         },
         epilogue: e.0,
+        precision: Precision::F32,
     };
     let sizes = [2 * m * k, 2 * k * n, 2 * m * n, k, n, 2 * m * n, n, 2];
     sample(

@@ -4,12 +4,15 @@ mod contractions;
 mod loops;
 mod others;
 
+use super::reference;
 use crate::ir::{Combine, DType, ScalarOp};
 use crate::schedule::attention::{AttentionKernel, AttentionPass};
 use crate::schedule::kernel::{
     Access, Accumulate, Action, Body, BufferId, ContractKernel, GatherKernel, Instruction, Kernel,
     LoopKernel, Operand, Program, ScatterAddKernel, Store, ValueId,
 };
+use crate::schedule::narrow::narrow_from;
+use crate::schedule::{Schedule, ScheduledBuffer, Storage};
 use ScalarOp::{Add, Divide, Exp, Maximum, Multiply, ReciprocalSqrt, Subtract, Tanh};
 use contractions::*;
 use loops::*;
@@ -127,6 +130,45 @@ pub(crate) fn sample(name: &str, action: Action, buffers: Vec<Contents>) -> Samp
     }
 }
 
+/// The same with as many buffers of bf16 as a plan might have; none, if there are none. Their
+/// contents are rounded; `halves` says whether devices keep them in two bytes each.
+pub(crate) fn narrowed(sample: &Sample, halves: bool) -> Option<Sample> {
+    let buffer = |contents: &Contents| ScheduledBuffer {
+        storage: Storage::Temporary,
+        elements: contents.values.len(),
+        dtype: contents.dtype,
+        gaps: None,
+    };
+    let mut schedule = Schedule {
+        buffers: sample.buffers.iter().map(buffer).collect(),
+        kernels: vec![sample.kernel.clone()],
+    };
+    narrow_from(&mut schedule, true, 1);
+    let mut buffers = sample.buffers.clone();
+    for (contents, buffer) in buffers.iter_mut().zip(&schedule.buffers) {
+        if buffer.dtype == DType::BF16 {
+            let values = contents
+                .values
+                .iter()
+                .map(|&value| reference::rounded(value));
+            contents.values = values.collect();
+            contents.dtype = if halves { DType::BF16 } else { contents.dtype };
+        }
+    }
+    let types = |id: u32| schedule.buffers[id as usize].dtype;
+    let alike = |(a, b): &(u32, u32)| types(*a) == types(*b);
+    let any = schedule
+        .buffers
+        .iter()
+        .any(|buffer| buffer.dtype == DType::BF16);
+    let kernel = schedule.kernels.pop()?;
+    (any && sample.aliases.iter().all(alike)).then(|| Sample {
+        kernel,
+        buffers,
+        aliases: sample.aliases.clone(),
+    })
+}
+
 /// All samples; the first is a loop.
 pub(crate) fn samples() -> Vec<Sample> {
     let mut all = vec![elementwise(), strided(), integers(), row_store()];
@@ -186,6 +228,14 @@ pub(crate) fn samples() -> Vec<Sample> {
         convolution_weight([40, 1, 10, 9], 4),
         heads(),
     ]);
+    let products = [
+        contract("product", &[], 64, 48, 32, [false, false]),
+        contract("product", &[], 33, 18, 21, [true, false]),
+        contract("large tiles", &[16], 257, 131, 9, [false, true]),
+        convolution([1, 4, 4, 7], 8),
+        convolution_weight([3, 2, 7, 6], 6),
+    ];
+    all.extend(products.map(rounded));
     for width in [3, 8] {
         all.extend([gather(width), scatter_add(width)]);
     }

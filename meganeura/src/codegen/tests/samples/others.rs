@@ -4,6 +4,7 @@ use super::*;
 
 pub(super) fn gather(width: usize) -> Sample {
     let kernel = GatherKernel {
+        rounds: false,
         table: BufferId(0),
         indices: BufferId(1),
         output: BufferId(2),
@@ -70,6 +71,7 @@ pub(super) fn attention(width: usize, backward: bool) -> Sample {
         },
     };
     let kernel = AttentionKernel {
+        rounds: false,
         batch: vec![batch],
         queries,
         keys,

@@ -1,30 +1,47 @@
 //! Gradients, from probabilities that are computed again.
 
+use std::f32::consts::{LN_2, LOG2_E};
 use std::ops::Range;
 
-use super::{AttentionProgram, KEYS, Layout, PARTS, Pass, Target, blocks};
+use super::operand::Target;
+use super::sight::{Sight, common, seeing, seen};
+use super::{AttentionProgram, HALF, KEYS, Layout, Pass, blocks};
 use crate::runtime::cpu::gemm::tiles::{Left, Rows};
 use crate::runtime::cpu::pool::Pool;
+use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
+
+/// Queries of a block: as deep are the products that make the gradients of keys and values.
+const BLOCK: usize = 128;
+/// From one key's probabilities to the next, an odd number of cache lines.
+const STRIDE: usize = BLOCK + QUERIES;
+/// Tiles of a block.
+const TILES: usize = BLOCK / QUERIES;
 
 /// Where things lie in a worker's scratch memory.
 pub(super) struct Scratch {
-    /// Panels whose lanes are keys.
+    /// Rows of a head's keys, scaled, and values, and of their gradients.
     keys: usize,
     values: usize,
-    /// Rows of keys, scaled.
-    key_rows: usize,
-    /// Rows of queries, scaled, and of the output's gradient.
+    key_gradients: usize,
+    value_gradients: usize,
+    /// Rows of a block's queries and of the output's gradient, and transposes of both by tiles.
     queries: usize,
     upstream: usize,
+    query_columns: usize,
+    upstream_columns: usize,
+    query_gradients: usize,
     probabilities: usize,
     scores: usize,
+    mask: usize,
     pub total: usize,
 }
 
-/// What a task works on: one head of keys, and which gradients it adds to.
+/// What a task works on: one head of keys, and which gradients it makes.
 struct Task<'a> {
     batch: usize,
     key_head: usize,
+    keys: Range<usize>,
+    queries: Range<usize>,
     query: Option<&'a Target>,
     key: Option<&'a Target>,
     value: Option<&'a Target>,
@@ -33,25 +50,44 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn at(&self, place: usize) -> *mut f32 {
+    fn place(&self, place: usize) -> *mut f32 {
         self.scratch.wrapping_add(place)
     }
+}
+
+/// A block of queries of a head.
+struct Block {
+    at: [usize; 2],
+    queries: Range<usize>,
+    /// Normalizers, to the base 2.
+    shifts: [Numbers; TILES],
+    means: [Numbers; TILES],
+}
+
+/// The tiles of keys that some keys lie in.
+fn whole_tiles(some: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
+    let [start, end] = [some.start - keys.start, some.end - keys.start];
+    let end = end.next_multiple_of(HALF).min(keys.len());
+    keys.start + start / HALF * HALF..keys.start + end
 }
 
 impl AttentionProgram {
     pub(super) fn backward_scratch(&self) -> Scratch {
         let (mut layout, kernel) = (Layout::default(), &self.kernel);
-        let panels = KEYS.next_multiple_of(self.tiles.panel());
-        let [width, value_width] =
-            [kernel.width, kernel.value_width].map(|width| self.tiles.padded(width));
+        let [width, value_width] = self.padded();
         Scratch {
-            keys: layout.take(panels * kernel.width),
-            values: layout.take(panels * kernel.value_width),
-            key_rows: layout.take(KEYS * width),
-            queries: layout.take(self.block * width),
-            upstream: layout.take(self.block * value_width),
-            probabilities: layout.take(self.block * panels),
-            scores: layout.take(self.block * panels),
+            keys: layout.take(kernel.keys * width),
+            values: layout.take(kernel.keys * value_width),
+            key_gradients: layout.take(kernel.keys * width),
+            value_gradients: layout.take(kernel.keys * value_width),
+            queries: layout.take(BLOCK * width),
+            upstream: layout.take(BLOCK * value_width),
+            query_columns: layout.take(BLOCK * kernel.width),
+            upstream_columns: layout.take(BLOCK * kernel.value_width),
+            query_gradients: layout.take(BLOCK * width),
+            probabilities: layout.take(KEYS * STRIDE),
+            scores: layout.take(KEYS * STRIDE),
+            mask: layout.take(KEYS * QUERIES),
             total: layout.total,
         }
     }
@@ -65,270 +101,348 @@ impl AttentionProgram {
         else {
             return;
         };
-        let (kernel, heads) = (&self.kernel, self.kernel.key_heads());
+        let (kernel, key_heads) = (&self.kernel, self.kernel.key_heads());
+        let (heads, threads) = (self.batches() * key_heads, pool.threads());
         let task = |head: usize, scratch| Task {
-            batch: head / heads,
-            key_head: head % heads,
+            batch: head / key_heads,
+            key_head: head % key_heads,
+            keys: 0..kernel.keys,
+            queries: 0..kernel.queries,
             query: None,
             key: None,
             value: None,
             scratch,
             places: self.backward_scratch(),
         };
-        let (keys, queries) = (0..kernel.keys, 0..kernel.queries);
-        let all = self.batches() * heads;
         // SAFETY (of all tasks): the caller's promise; each has rows of the results and its
         // worker's scratch memory for itself.
-        if all >= PARTS {
-            return self.share(pool, all, |head, scratch| unsafe {
-                let task = Task {
+        // Five products if a head is a task. Seven, but evenly shared, if heads are cut along keys
+        // for the gradients of those, and along queries. Sums are the same ones in the same order.
+        if 5 * heads.div_ceil(threads) * threads <= 7 * heads {
+            return self.share(pool, heads, |head, scratch| unsafe {
+                self.gradients(&Task {
                     query: query.as_ref(),
                     key: key.as_ref(),
                     value: value.as_ref(),
                     ..task(head, scratch)
-                };
-                self.gradients(&task, &keys, &queries);
+                });
             });
         }
-        // Few heads are cut along keys for the gradients of those, and along queries.
+        let parts = (4 * threads).div_ceil(heads.max(1));
         if key.is_some() || value.is_some() {
-            let parts = kernel.keys.div_ceil(KEYS).max(1);
-            self.share(pool, all * parts, |index, scratch| unsafe {
-                let task = Task {
+            let each = kernel.keys.div_ceil(parts).max(1).next_multiple_of(KEYS);
+            let parts = kernel.keys.div_ceil(each);
+            self.share(pool, heads * parts, |index, scratch| unsafe {
+                let start = index % parts * each;
+                self.gradients(&Task {
+                    keys: start..(start + each).min(kernel.keys),
                     key: key.as_ref(),
                     value: value.as_ref(),
                     ..task(index / parts, scratch)
-                };
-                let start = index % parts * KEYS;
-                let keys = start..(start + KEYS).min(kernel.keys);
-                self.gradients(&task, &keys, &queries);
+                });
             });
         }
         if query.is_some() {
-            let parts = kernel.queries.div_ceil(self.block).max(1);
-            self.share(pool, all * parts, |index, scratch| unsafe {
-                let task = Task {
+            let each = kernel
+                .queries
+                .div_ceil(parts)
+                .max(1)
+                .next_multiple_of(BLOCK);
+            let parts = kernel.queries.div_ceil(each);
+            self.share(pool, heads * parts, |index, scratch| unsafe {
+                let start = index % parts * each;
+                self.gradients(&Task {
+                    queries: start..(start + each).min(kernel.queries),
                     query: query.as_ref(),
                     ..task(index / parts, scratch)
-                };
-                let start = index % parts * self.block;
-                let queries = start..(start + self.block).min(kernel.queries);
-                self.gradients(&task, &keys, &queries);
+                });
             });
         }
     }
 
-    /// The gradients that these keys and queries give each other.
-    unsafe fn gradients(&self, task: &Task<'_>, keys: &Range<usize>, queries: &Range<usize>) {
-        let group = self.kernel.group;
-        let heads = task.key_head * group..(task.key_head + 1) * group;
+    /// The gradients that a task's keys and queries give each other.
+    unsafe fn gradients(&self, task: &Task<'_>) {
+        let kernel = &self.kernel;
+        let heads = task.key_head * kernel.group..(task.key_head + 1) * kernel.group;
         // SAFETY: the caller's promise.
         unsafe {
-            for target in [task.key, task.value].into_iter().flatten() {
-                target.clear(task.batch, keys, task.key_head);
-            }
-            for head in heads.clone() {
-                if let Some(target) = task.query {
-                    target.clear(task.batch, queries, head);
-                }
-            }
-            for keys in blocks(keys.clone(), KEYS) {
-                let [start, end] = self.seen(queries, &keys);
-                if start == end {
-                    continue;
-                }
-                self.pack_keys(task, &keys);
-                for head in heads.clone() {
-                    for queries in blocks(queries.clone(), self.block) {
-                        let [start, end] = self.seen(&queries, &keys);
-                        if start != end {
-                            self.pair(task, head, &queries, &keys);
+            self.begin_keys(task);
+            for head in heads {
+                for queries in blocks(task.queries.clone(), BLOCK) {
+                    let seen = common(&seen(kernel, &queries), &task.keys);
+                    if seen.is_empty() && task.query.is_none() {
+                        continue;
+                    }
+                    let block = self.begin_queries(task, [task.batch, head], queries);
+                    for keys in blocks(task.keys.clone(), KEYS) {
+                        if !common(&seen, &keys).is_empty() {
+                            self.pair(task, &block, &keys);
                         }
                     }
+                    self.finish_queries(task, &block);
+                }
+            }
+            self.finish_keys(task);
+        }
+    }
+
+    /// Copies keys and values; their gradients begin at 0.
+    unsafe fn begin_keys(&self, task: &Task<'_>) {
+        let (at, kernel, places) = ([task.batch, task.key_head], &self.kernel, &task.places);
+        let [width, value_width] = self.padded();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let keys = common(&seen(kernel, &task.queries), &task.keys);
+            let keys = whole_tiles(&keys, &task.keys);
+            let first = keys.start - task.keys.start;
+            let to = (task.place(places.keys).add(first * width), width);
+            let columns = (kernel.width, self.factor());
+            self.key.copy(&self.loops, at, &keys, columns, to);
+            if let Some(value) = &self.value {
+                let to = task.place(places.values).add(first * value_width);
+                let columns = (kernel.value_width, 1.0);
+                value.copy(&self.loops, at, &keys, columns, (to, value_width));
+            }
+            for (target, place, width) in [
+                (task.key, places.key_gradients, width),
+                (task.value, places.value_gradients, value_width),
+            ] {
+                if target.is_some() {
+                    let count = task.keys.len() * width;
+                    std::slice::from_raw_parts_mut(task.place(place), count).fill(0.0);
                 }
             }
         }
     }
 
-    unsafe fn pack_keys(&self, task: &Task<'_>, keys: &Range<usize>) {
-        let (at, kernel) = ([task.batch, task.key_head], &self.kernel);
+    /// Copies what belongs to a block of queries, and turns it.
+    unsafe fn begin_queries(
+        &self,
+        task: &Task<'_>,
+        at: [usize; 2],
+        queries: Range<usize>,
+    ) -> Block {
+        let mut block = Block {
+            at,
+            queries,
+            shifts: [Numbers([0.0; QUERIES]); TILES],
+            means: [Numbers([0.0; QUERIES]); TILES],
+        };
+        let Pass::Backward {
+            upstream,
+            normalizer,
+            sums,
+            ..
+        } = &self.pass
+        else {
+            return block;
+        };
+        let (kernel, places) = (&self.kernel, &task.places);
+        let [width, value_width] = self.padded();
+        let tiles = blocks(block.queries.clone(), QUERIES).enumerate();
         // SAFETY: the caller's promise.
         unsafe {
-            self.pack(&self.key, at, keys, kernel.width, task.at(task.places.keys));
-            if let Some(value) = &self.value {
-                let to = task.at(task.places.values);
-                self.pack(value, at, keys, kernel.value_width, to);
+            for (index, tile) in tiles {
+                for (operand, columns, width, rows, turned) in [
+                    (
+                        &self.query,
+                        kernel.width,
+                        width,
+                        places.queries,
+                        places.query_columns,
+                    ),
+                    (
+                        upstream,
+                        kernel.value_width,
+                        value_width,
+                        places.upstream,
+                        places.upstream_columns,
+                    ),
+                ] {
+                    let rows = task.place(rows).add(index * QUERIES * width);
+                    let turned = task.place(turned).add(index * QUERIES * columns);
+                    self.turn(operand, at, &tile, columns, rows, turned);
+                }
+                let lanes = block.shifts[index].0.iter_mut();
+                for (lane, normalizer) in lanes.zip(normalizer.numbers(at, &tile)) {
+                    *lane = normalizer * LOG2_E;
+                }
+                let lanes = block.means[index].0.iter_mut();
+                for (lane, sum) in lanes.zip(sums.numbers(at, &tile)) {
+                    *lane = sum;
+                }
             }
             if task.query.is_some() {
-                let to = (
-                    task.at(task.places.key_rows),
-                    self.tiles.padded(kernel.width),
-                );
-                self.copy(&self.key, at, keys, (kernel.width, kernel.scale), to);
+                let to = task.place(places.query_gradients);
+                std::slice::from_raw_parts_mut(to, block.queries.len() * width).fill(0.0);
             }
         }
+        block
     }
 
     /// A block of queries and a block of keys.
-    unsafe fn pair(
-        &self,
-        task: &Task<'_>,
-        head: usize,
-        queries: &Range<usize>,
-        keys: &Range<usize>,
-    ) {
-        let Pass::Backward { upstream, .. } = &self.pass else {
-            return;
-        };
-        let (kernel, at) = (&self.kernel, [task.batch, head]);
-        let [width, value_width] = [kernel.width, kernel.value_width];
-        let rows_of_queries = (task.at(task.places.queries), self.tiles.padded(width));
-        let rows_upstream = (
-            task.at(task.places.upstream),
-            self.tiles.padded(value_width),
-        );
+    unsafe fn pair(&self, task: &Task<'_>, block: &Block, keys: &Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe {
-            self.copy(
-                &self.query,
-                at,
-                queries,
-                (width, kernel.scale),
-                rows_of_queries,
-            );
-            self.copy(upstream, at, queries, (value_width, 1.0), rows_upstream);
-            for rows in blocks(queries.clone(), self.tiles.rows()) {
-                self.rows(task, head, &rows, queries, keys);
+            for (index, queries) in blocks(block.queries.clone(), QUERIES).enumerate() {
+                self.probabilities(task, block, index, &queries, keys);
+                if task.query.is_some() {
+                    for half in blocks(queries, HALF) {
+                        self.add_to_queries(task, block, &half, keys);
+                    }
+                }
             }
-            for tile in blocks(keys.clone(), self.tiles.rows()) {
-                self.columns(task, &tile, queries, keys);
+            if task.key.is_some() || task.value.is_some() {
+                for tile in blocks(keys.clone(), HALF) {
+                    self.add_to_keys(task, block, &tile, keys);
+                }
             }
         }
     }
 
-    /// Probabilities and gradients of scores of some queries, and the queries' own gradients.
-    unsafe fn rows(
+    /// Probabilities and gradients of scores of a tile of queries.
+    unsafe fn probabilities(
         &self,
         task: &Task<'_>,
-        head: usize,
-        rows: &Range<usize>,
+        block: &Block,
+        index: usize,
         queries: &Range<usize>,
         keys: &Range<usize>,
     ) {
-        let Pass::Backward {
-            normalizer, sums, ..
-        } = &self.pass
-        else {
+        let (kernel, places) = (&self.kernel, &task.places);
+        let sight = Sight::new(kernel, queries);
+        let seen = common(&sight.some, keys);
+        if seen.is_empty() {
             return;
-        };
-        let kernel = &self.kernel;
-        let stride = KEYS.next_multiple_of(self.tiles.panel());
-        let [width, value_width] =
-            [kernel.width, kernel.value_width].map(|width| self.tiles.padded(width));
-        let first = rows.start - queries.start;
-        let seen = self.seen(rows, keys);
+        }
+        // As products over queries read them.
+        let seen = whole_tiles(&seen, keys);
+        let start = seen.start - keys.start;
+        let (first, lane) = (seen.start - task.keys.start, index * QUERIES);
+        let [width, value_width] = self.padded();
         // SAFETY: the caller's promise.
         unsafe {
-            let [probabilities, scores] = [task.places.probabilities, task.places.scores]
-                .map(|place| task.at(place).add(first * stride));
-            if seen[0] < seen[1] {
-                let left = Left::Rows(task.at(task.places.queries).add(first * width), width);
-                let (packed, to) = (task.at(task.places.keys), (probabilities, stride));
-                self.scores(left, rows.len(), kernel.width, packed, keys, seen, to);
-                let from = task.at(task.places.upstream).add(first * value_width);
-                let left = Left::Rows(from, value_width);
-                let (packed, to) = (task.at(task.places.values), (scores, stride));
-                self.scores(left, rows.len(), kernel.value_width, packed, keys, seen, to);
-            }
-            for (index, query) in rows.clone().enumerate() {
-                let [start, end] = self.seen(&(query..query + 1), keys);
-                let (at, count) = (start - keys.start, end - start);
-                let [p, s] = [probabilities, scores].map(|row| row.add(index * stride));
-                self.masked([task.batch, head, query], start, p.add(at), count);
-                let shift = *normalizer.row(task.batch, query, head);
-                (self.loops.exponentials)(p.add(at), count, shift);
-                let mean = *sums.row(task.batch, query, head);
-                (self.loops.centered)(s.add(at), p.add(at), count, mean);
-                let [before, after] = self.read_beside(keys, seen, [start, end]);
-                for hidden in [before, after]
-                    .into_iter()
-                    .filter(|hidden| !hidden.is_empty())
-                {
-                    for row in [p, s] {
-                        let row = row.add(hidden.start);
-                        std::slice::from_raw_parts_mut(row, hidden.len()).fill(0.0);
-                    }
-                }
-            }
-            if let Some(target) = task.query.filter(|_| seen[0] < seen[1]) {
-                let first = seen[0] - keys.start;
+            let tile = |place| Tile {
+                start: task.place(place).add(start * STRIDE + lane),
+                stride: STRIDE,
+                keys: seen.len(),
+            };
+            let (p, x) = (tile(places.probabilities), tile(places.scores));
+            let from = task.place(places.keys).add(first * width);
+            let columns = task.place(places.query_columns).add(lane * kernel.width);
+            self.scores((from, kernel.width), columns, p);
+            let from = task.place(places.values).add(first * value_width);
+            let columns = task.place(places.upstream_columns);
+            let columns = columns.add(lane * kernel.value_width);
+            self.scores((from, kernel.value_width), columns, x);
+            self.mask(block.at, queries, &seen, task.place(places.mask), p);
+            sight.hide(&self.loops, p, &seen);
+            let (shift, mean) = (&block.shifts[index], &block.means[index]);
+            (self.loops.gradients)(p, x.start, shift, mean);
+        }
+    }
+
+    /// The gradients of some queries from the keys of a block that they see.
+    unsafe fn add_to_queries(
+        &self,
+        task: &Task<'_>,
+        block: &Block,
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let (kernel, places) = (&self.kernel, &task.places);
+        let seen = common(&seen(kernel, queries), keys);
+        if seen.is_empty() {
+            return;
+        }
+        let (width, lane) = (self.padded()[0], queries.start - block.queries.start);
+        let size = [queries.len(), kernel.width, seen.len()];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let left = task.place(places.scores);
+            let left = left.add((seen.start - keys.start) * STRIDE + lane);
+            let first = seen.start - task.keys.start;
+            let right = Rows {
+                from: task.place(places.keys).add(first * width),
+                stride: width,
+            };
+            let to = (task.place(places.query_gradients).add(lane * width), width);
+            let left = Left::Columns(left, STRIDE);
+            self.tiles.multiply(size, left, right, to, true);
+        }
+    }
+
+    /// The gradients of some keys and values, from the queries of a block that see them.
+    unsafe fn add_to_keys(
+        &self,
+        task: &Task<'_>,
+        block: &Block,
+        tile: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let (kernel, places) = (&self.kernel, &task.places);
+        let queries = common(&seeing(kernel, tile), &block.queries);
+        if queries.is_empty() {
+            return;
+        }
+        let first = queries.start - block.queries.start;
+        let (from, to) = (tile.start - keys.start, tile.start - task.keys.start);
+        let [width, value_width] = self.padded();
+        let products = [
+            (
+                task.key.is_some(),
+                [places.scores, places.queries, places.key_gradients],
+                [kernel.width, width],
+            ),
+            (
+                task.value.is_some(),
+                [
+                    places.probabilities,
+                    places.upstream,
+                    places.value_gradients,
+                ],
+                [kernel.value_width, value_width],
+            ),
+        ];
+        for (_, [left, right, target], [columns, width]) in
+            products.into_iter().filter(|(wanted, ..)| *wanted)
+        {
+            let size = [tile.len(), columns, queries.len()];
+            // SAFETY: the caller's promise.
+            unsafe {
+                let left = Left::Rows(task.place(left).add(from * STRIDE + first), STRIDE);
                 let right = Rows {
-                    from: task.at(task.places.key_rows).add(first * width),
+                    from: task.place(right).add(first * width),
                     stride: width,
                 };
-                let size = [rows.len(), kernel.width, seen[1] - seen[0]];
-                let to = (target.row(task.batch, rows.start, head), target.stride());
-                let left = Left::Rows(scores.add(first), stride);
+                let to = (task.place(target).add(to * width), width);
                 self.tiles.multiply(size, left, right, to, true);
             }
         }
     }
 
-    /// What products read of a query's scores beside those of the keys from `start` to `end`
-    /// that it sees: as far as other queries of its tile see, and tiles of keys that it sees a
-    /// part of.
-    fn read_beside(
-        &self,
-        keys: &Range<usize>,
-        seen: [usize; 2],
-        [start, end]: [usize; 2],
-    ) -> [Range<usize>; 2] {
-        let [start, end] = [start, end].map(|key| key - keys.start);
-        if start == end {
-            return [0..keys.len(), 0..0];
-        }
-        let tile = self.tiles.rows();
-        let first = (start / tile * tile).min(seen[0] - keys.start);
-        let last = end.next_multiple_of(tile).max(seen[1] - keys.start);
-        [first..start, end..last.min(keys.len())]
+    /// Writes the gradients of a block of queries.
+    unsafe fn finish_queries(&self, task: &Task<'_>, block: &Block) {
+        let Some(target) = task.query else { return };
+        let from = task.place(task.places.query_gradients).cast_const();
+        // The keys were scaled, to the base 2.
+        let from = (from, self.padded()[0], LN_2);
+        // SAFETY: the caller's promise.
+        unsafe { target.store(&self.loops, block.at, &block.queries, from) };
     }
 
-    /// The gradients of some keys and values, from the queries of a block that see them.
-    unsafe fn columns(
-        &self,
-        task: &Task<'_>,
-        tile: &Range<usize>,
-        queries: &Range<usize>,
-        keys: &Range<usize>,
-    ) {
-        let stride = KEYS.next_multiple_of(self.tiles.panel());
-        let start = self.kernel.seeing(tile.start).start.max(queries.start);
-        let end = self.kernel.seeing(tile.end - 1).end.min(queries.end);
-        if start >= end {
-            return;
-        }
-        let first = start - queries.start;
-        let places = &task.places;
-        let products = [
-            (task.key, places.scores, places.queries),
-            (task.value, places.probabilities, places.upstream),
-        ];
-        for (target, left, right) in products {
+    /// Writes the gradients of keys and values.
+    unsafe fn finish_keys(&self, task: &Task<'_>) {
+        let (at, places) = ([task.batch, task.key_head], &task.places);
+        let [width, value_width] = self.padded();
+        for (target, place, width, factor) in [
+            (task.key, places.key_gradients, width, self.kernel.scale),
+            (task.value, places.value_gradients, value_width, 1.0),
+        ] {
             let Some(target) = target else { continue };
-            let width = self.tiles.padded(target.width);
+            let from = (task.place(place).cast_const(), width, factor);
             // SAFETY: the caller's promise.
-            unsafe {
-                let at = task.at(left).add(first * stride + tile.start - keys.start);
-                let right = Rows {
-                    from: task.at(right).add(first * width),
-                    stride: width,
-                };
-                let to = target.row(task.batch, tile.start, task.key_head);
-                let size = [tile.len(), target.width, end - start];
-                let to = (to, target.stride());
-                self.tiles
-                    .multiply(size, Left::Columns(at, stride), right, to, true);
-            }
+            unsafe { target.store(&self.loops, at, &task.keys, from) };
         }
     }
 }

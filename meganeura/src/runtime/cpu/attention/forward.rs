@@ -2,63 +2,75 @@
 
 use std::ops::Range;
 
-use super::{AttentionProgram, KEYS, Layout, PARTS, Target, blocks};
+use super::operand::Target;
+use super::sight::{Sight, common, seen};
+use super::{AttentionProgram, HALF, KEYS, Layout, blocks};
 use crate::runtime::cpu::gemm::tiles::{Left, Rows};
 use crate::runtime::cpu::pool::Pool;
+use crate::runtime::cpu::vector::softmax::{self, Numbers, QUERIES, Seen, Tile};
+
+/// Parts of a head have at least as many queries.
+const LEAST_QUERIES: usize = 64;
 
 /// Where things lie in a worker's scratch memory.
 pub(super) struct Scratch {
+    /// Rows of keys, scaled, and of values.
     keys: usize,
     values: usize,
-    queries: usize,
+    /// Rows of a tile's queries, and their transpose.
+    rows: usize,
+    columns: usize,
     scores: usize,
-    /// The largest score so far and the sum of exponentials of each query of a task.
-    largest: usize,
-    sums: usize,
+    mask: usize,
+    /// What the queries of a tile have gathered.
+    mixed: usize,
     pub total: usize,
 }
 
 /// What a task works on.
 struct Task<'a> {
-    batch: usize,
-    head: usize,
+    /// Batch and head.
+    at: [usize; 2],
     queries: Range<usize>,
+    /// The keys that lie in scratch memory.
+    keys: Range<usize>,
     output: Option<&'a Target>,
+    normalizer: Option<&'a Target>,
     scratch: *mut f32,
     places: Scratch,
 }
 
 impl Task<'_> {
-    fn at(&self, place: usize) -> *mut f32 {
+    fn place(&self, place: usize) -> *mut f32 {
         self.scratch.wrapping_add(place)
     }
 }
 
 impl AttentionProgram {
-    /// Queries of a task: all of a head, unless there are few heads.
-    fn queries_of_task(&self) -> usize {
-        let heads = (self.batches() * self.kernel.heads).max(1);
-        let parts = PARTS.div_ceil(heads);
-        self.kernel
-            .queries
-            .div_ceil(parts)
-            .next_multiple_of(self.block)
-            .max(1)
-    }
-
     pub(super) fn forward_scratch(&self) -> Scratch {
         let (mut layout, kernel) = (Layout::default(), &self.kernel);
-        let panels = KEYS.next_multiple_of(self.tiles.panel());
-        let queries = self.queries_of_task().min(kernel.queries);
+        let [width, value_width] = self.padded();
         Scratch {
-            keys: layout.take(panels * kernel.width),
-            values: layout.take(KEYS * self.tiles.padded(kernel.value_width)),
-            queries: layout.take(self.block * kernel.width),
-            scores: layout.take(self.block * panels),
-            largest: layout.take(queries),
-            sums: layout.take(queries),
+            keys: layout.take(kernel.keys * width),
+            values: layout.take(kernel.keys * value_width),
+            rows: layout.take(QUERIES * width),
+            columns: layout.take(QUERIES * kernel.width),
+            scores: layout.take(KEYS * QUERIES),
+            mask: layout.take(KEYS * QUERIES),
+            mixed: layout.take(QUERIES * value_width),
             total: layout.total,
         }
+    }
+
+    /// Queries of a task: all of a head, unless there are too few heads for the threads.
+    fn queries_of_task(&self, heads: usize, threads: usize) -> usize {
+        let queries = self.kernel.queries;
+        if heads.is_multiple_of(threads) || heads >= 4 * threads {
+            return queries.max(1);
+        }
+        let parts = (4 * threads).div_ceil(heads.max(1));
+        let each = queries.div_ceil(parts).max(LEAST_QUERIES);
+        each.next_multiple_of(QUERIES)
     }
 
     /// # Safety
@@ -69,230 +81,162 @@ impl AttentionProgram {
         output: Option<&Target>,
         normalizer: Option<&Target>,
     ) {
-        let each = self.queries_of_task();
-        let parts = self.kernel.queries.div_ceil(each);
-        let tasks = self.batches() * self.kernel.heads * parts;
-        self.share(pool, tasks, |task, scratch| {
+        let kernel = &self.kernel;
+        let heads = self.batches() * kernel.heads;
+        let each = self.queries_of_task(heads, pool.threads());
+        let parts = kernel.queries.div_ceil(each);
+        self.share(pool, heads * parts, |task, scratch| {
             let (head, part) = (task / parts, task % parts);
             let start = part * each;
+            let queries = start..(start + each).min(kernel.queries);
             let task = Task {
-                batch: head / self.kernel.heads,
-                head: head % self.kernel.heads,
-                queries: start..(start + each).min(self.kernel.queries),
+                at: [head / kernel.heads, head % kernel.heads],
+                keys: seen(kernel, &queries),
+                queries,
                 output,
+                normalizer,
                 scratch,
                 places: self.forward_scratch(),
             };
             // SAFETY: the caller's promise; a task has its own rows of the results and its
             // worker's scratch memory.
             unsafe {
-                self.mix(&task);
-                self.finish(&task, normalizer);
+                self.copy_keys(&task);
+                for queries in blocks(task.queries.clone(), QUERIES) {
+                    self.mix(&task, &queries);
+                }
             }
         });
     }
 
-    unsafe fn mix(&self, task: &Task<'_>) {
-        let count = task.queries.len();
+    unsafe fn copy_keys(&self, task: &Task<'_>) {
+        let ([batch, head], kernel) = (task.at, &self.kernel);
+        let at = [batch, head / kernel.group];
+        let [width, value_width] = self.padded();
         // SAFETY: the caller's promise.
         unsafe {
-            if let Some(output) = task.output {
-                output.clear(task.batch, &task.queries, task.head);
-            }
-            let (largest, sums) = (task.at(task.places.largest), task.at(task.places.sums));
-            std::slice::from_raw_parts_mut(largest, count).fill(f32::NEG_INFINITY);
-            std::slice::from_raw_parts_mut(sums, count).fill(0.0);
-            for keys in blocks(0..self.kernel.keys, KEYS) {
-                let [start, end] = self.seen(&task.queries, &keys);
-                if start == end {
-                    continue;
-                }
-                self.pack_block(task, &keys);
-                for queries in blocks(task.queries.clone(), self.block) {
-                    self.meet(task, &queries, &keys);
-                }
-            }
-        }
-    }
-
-    unsafe fn pack_block(&self, task: &Task<'_>, keys: &Range<usize>) {
-        let at = [task.batch, task.head / self.kernel.group];
-        // SAFETY: the caller's promise.
-        unsafe {
-            let to = task.at(task.places.keys);
-            self.pack(&self.key, at, keys, self.kernel.width, to);
+            let to = (task.place(task.places.keys), width);
+            let columns = (kernel.width, self.factor());
+            self.key.copy(&self.loops, at, &task.keys, columns, to);
             if let (Some(value), Some(_)) = (&self.value, task.output) {
-                let width = self.kernel.value_width;
-                let to = (task.at(task.places.values), self.tiles.padded(width));
-                self.copy(value, at, keys, (width, 1.0), to);
+                let to = (task.place(task.places.values), value_width);
+                let columns = (kernel.value_width, 1.0);
+                value.copy(&self.loops, at, &task.keys, columns, to);
             }
         }
     }
 
-    /// A block of queries meets a block of keys.
-    unsafe fn meet(&self, task: &Task<'_>, queries: &Range<usize>, keys: &Range<usize>) {
-        let [start, end] = self.seen(queries, keys);
-        if start == end {
+    /// The results of a tile of queries.
+    unsafe fn mix(&self, task: &Task<'_>, queries: &Range<usize>) {
+        let sight = Sight::new(&self.kernel, queries);
+        let (mut state, mut first) = (Seen::NOTHING, true);
+        let tile = Tile {
+            start: task.place(task.places.scores),
+            stride: QUERIES,
+            keys: 0,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let rows = task.place(task.places.rows);
+            let columns = task.place(task.places.columns);
+            self.turn(
+                &self.query,
+                task.at,
+                queries,
+                self.kernel.width,
+                rows,
+                columns,
+            );
+            for keys in blocks(sight.some.clone(), KEYS) {
+                let tile = Tile {
+                    keys: keys.len(),
+                    ..tile
+                };
+                let from = task.place(task.places.keys);
+                let from = from.add((keys.start - task.keys.start) * self.padded()[0]);
+                self.scores((from, self.kernel.width), columns, tile);
+                let mask = task.place(task.places.mask);
+                self.mask(task.at, queries, &keys, mask, tile);
+                sight.hide(&self.loops, tile, &keys);
+                if (self.loops.raise)(tile, &mut state) && !first {
+                    self.lower(task, &state.factors);
+                }
+                (self.loops.powers)(tile, &mut state);
+                self.add_values(task, queries, &keys, !first);
+                first = false;
+            }
+            self.finish(task, queries, &state);
+        }
+    }
+
+    /// Scales what the queries of a tile have gathered.
+    unsafe fn lower(&self, task: &Task<'_>, factors: &Numbers) {
+        if task.output.is_none() {
             return;
         }
-        let (width, scale) = (self.kernel.width, self.kernel.scale);
-        let (from, at) = (task.at(task.places.queries), [task.batch, task.head]);
-        let stride = KEYS.next_multiple_of(self.tiles.panel());
-        let scores = task.at(task.places.scores);
+        let (mixed, width) = (task.place(task.places.mixed), self.padded()[1]);
+        let rows = softmax::Rows {
+            from: mixed,
+            from_stride: width,
+            to: mixed,
+            to_stride: width,
+            count: QUERIES,
+            width,
+        };
         // SAFETY: the caller's promise.
-        unsafe {
-            self.copy(&self.query, at, queries, (width, scale), (from, width));
-            for rows in blocks(queries.clone(), self.tiles.rows()) {
-                let seen = self.seen(&rows, keys);
-                if seen[0] == seen[1] {
-                    continue;
-                }
-                let first = rows.start - queries.start;
-                let left = Left::Rows(from.add(first * width), width);
-                let packed = task.at(task.places.keys);
-                self.scores(
-                    left,
-                    rows.len(),
-                    width,
-                    packed,
-                    keys,
-                    seen,
-                    (scores, stride),
-                );
-                self.soften(task, &rows, keys, seen, (scores, stride));
-                self.add_values(task, &rows, keys, seen, (scores, stride));
-            }
-        }
-    }
-
-    /// Products of rows with packed keys (or values) for at least the keys `seen`, each row at
-    /// `stride` from the block's first key on.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) unsafe fn scores(
-        &self,
-        left: Left,
-        rows: usize,
-        width: usize,
-        packed: *const f32,
-        keys: &Range<usize>,
-        [start, end]: [usize; 2],
-        (to, stride): (*mut f32, usize),
-    ) {
-        let panel = self.tiles.panel();
-        let first = (start - keys.start) / panel;
-        for index in first..(end - keys.start).div_ceil(panel) {
-            let right = Rows {
-                from: packed.wrapping_add(index * panel * width),
-                stride: panel,
-            };
-            // SAFETY: the caller's promise.
-            unsafe {
-                let to = (to.add(index * panel), stride);
-                let columns = end - keys.start - index * panel;
-                let columns = self.tiles.padded(columns.min(panel));
-                self.tiles
-                    .multiply([rows, columns, width], left, right, to, false);
-            }
-        }
-    }
-
-    /// Scores become exponentials of their distance to the largest so far; what a query has
-    /// gathered before is scaled to that.
-    unsafe fn soften(
-        &self,
-        task: &Task<'_>,
-        rows: &Range<usize>,
-        keys: &Range<usize>,
-        seen: [usize; 2],
-        (scores, stride): (*mut f32, usize),
-    ) {
-        for (index, query) in rows.clone().enumerate() {
-            let own = self.seen(&(query..query + 1), keys);
-            let place = query - task.queries.start;
-            // SAFETY: the caller's promise.
-            unsafe {
-                let row = scores.add(index * stride);
-                let [before, after] = [[seen[0], own[0]], [own[1], seen[1]]]
-                    .map(|[from, to]| (from - keys.start)..(to.max(from) - keys.start));
-                for hidden in [before, after] {
-                    let hidden =
-                        std::slice::from_raw_parts_mut(row.add(hidden.start), hidden.len());
-                    hidden.fill(0.0);
-                }
-                let count = own[1] - own[0];
-                let scores = row.add(own[0] - keys.start);
-                self.masked([task.batch, task.head, query], own[0], scores, count);
-                let largest = task.at(task.places.largest).add(place);
-                let sum = task.at(task.places.sums).add(place);
-                let most = (self.loops.largest)(scores, count);
-                let most = if most.is_nan() || most > *largest {
-                    most
-                } else {
-                    *largest
-                };
-                // Where nothing is seen yet all exponentials are 0, whatever the shift.
-                let shift = if most == f32::NEG_INFINITY { 0.0 } else { most };
-                if most > *largest || most.is_nan() {
-                    let factor = (*largest - shift).exp();
-                    *sum *= factor;
-                    if let Some(output) = task.output.filter(|_| factor != 0.0) {
-                        let row = output.row(task.batch, query, task.head);
-                        (self.loops.scaled)(row, row, output.width, factor);
-                    }
-                    *largest = most;
-                }
-                *sum += (self.loops.exponentials)(scores, count, shift);
-            }
-        }
+        unsafe { (self.loops.copy)(&rows, factors.0.as_ptr(), 1) };
     }
 
     unsafe fn add_values(
         &self,
         task: &Task<'_>,
-        rows: &Range<usize>,
+        queries: &Range<usize>,
         keys: &Range<usize>,
-        [start, end]: [usize; 2],
-        (scores, stride): (*mut f32, usize),
+        accumulate: bool,
     ) {
-        let Some(output) = task.output else { return };
-        let (width, first) = (self.kernel.value_width, start - keys.start);
-        let padded = self.tiles.padded(width);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let right = Rows {
-                from: task.at(task.places.values).add(first * padded),
-                stride: padded,
-            };
-            let left = Left::Rows(scores.add(first), stride);
-            let to = (
-                output.row(task.batch, rows.start, task.head),
-                output.stride(),
-            );
-            self.tiles
-                .multiply([rows.len(), width, end - start], left, right, to, true);
+        if task.output.is_none() {
+            return;
+        }
+        let width = self.padded()[1];
+        let (scores, values) = (task.places.scores, task.places.values);
+        for half in blocks(queries.clone(), HALF) {
+            let seen = common(&seen(&self.kernel, &half), keys);
+            let lane = half.start - queries.start;
+            let size = [half.len(), self.kernel.value_width, seen.len()];
+            // SAFETY: the caller's promise.
+            unsafe {
+                let left = task
+                    .place(scores)
+                    .add((seen.start - keys.start) * QUERIES + lane);
+                let right = Rows {
+                    from: task
+                        .place(values)
+                        .add((seen.start - task.keys.start) * width),
+                    stride: width,
+                };
+                let to = (task.place(task.places.mixed).add(lane * width), width);
+                let left = Left::Columns(left, QUERIES);
+                self.tiles.multiply(size, left, right, to, accumulate);
+            }
         }
     }
 
-    /// Divides by the sums and writes the normalizers.
-    unsafe fn finish(&self, task: &Task<'_>, normalizer: Option<&Target>) {
-        for (place, query) in task.queries.clone().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let largest = *task.at(task.places.largest).add(place);
-                let sum = *task.at(task.places.sums).add(place);
-                if let Some(normalizer) = normalizer {
-                    let value = if sum == 0.0 {
-                        f32::INFINITY
-                    } else {
-                        largest + sum.ln()
-                    };
-                    *normalizer.row(task.batch, query, task.head) = value;
+    /// Divides by the sums and writes a tile's results.
+    unsafe fn finish(&self, task: &Task<'_>, queries: &Range<usize>, state: &Seen) {
+        let mut normalizers = Numbers([0.0; QUERIES]);
+        let mut factors = normalizers;
+        // SAFETY: the caller's promise.
+        unsafe {
+            (self.loops.finish)(state, &mut normalizers, &mut factors);
+            if let Some(normalizer) = task.normalizer {
+                for (query, &value) in queries.clone().zip(&normalizers.0) {
+                    normalizer.number(task.at, query, value);
                 }
-                if let Some(output) = task.output {
-                    let row = output.row(task.batch, query, task.head);
-                    let factor = if sum == 0.0 { 0.0 } else { 1.0 / sum };
-                    (self.loops.scaled)(row, row, output.width, factor);
-                }
+            }
+            if let Some(output) = task.output {
+                let (mixed, width) = (task.place(task.places.mixed), self.padded()[1]);
+                let from = (mixed.cast_const(), width, &factors);
+                output.store_each(&self.loops, task.at, queries, from);
             }
         }
     }

@@ -1,17 +1,25 @@
-use crate::runtime::cpu::memory::Region;
+//! Operands and results in memory. All that attention reads and writes there goes through here.
+
+use std::ops::Range;
+
+use crate::ir::bf16;
+use crate::runtime::cpu::gemm::tiles::Tiles;
+use crate::runtime::cpu::memory::{Element, Region};
+use crate::runtime::cpu::vector::softmax::{Loops, Numbers, Rows};
 use crate::schedule::kernel::{Access, BufferId};
 
 /// A strided operand: rows for two indices (time and head) of each batch.
 pub(super) struct Operand {
-    start: *const f32,
+    start: *mut f32,
+    element: Element,
     batch: Vec<usize>,
     batch_strides: Vec<usize>,
     /// From one place in time to the next (of a mask: from one head).
-    pub time: usize,
+    time: usize,
     /// From one head to the next (of a mask: from one query).
     head: usize,
     /// From one column to the next.
-    pub column: usize,
+    column: usize,
 }
 
 impl Operand {
@@ -19,9 +27,8 @@ impl Operand {
     pub fn new(access: &Access, batch: &[usize], buffers: &[Region]) -> Self {
         let axes = batch.len();
         Self {
-            start: buffers[access.buffer.index()]
-                .base
-                .wrapping_add(access.offset),
+            start: buffers[access.buffer.index()].at(access.offset),
+            element: Element::of(access.dtype),
             batch: batch.to_vec(),
             batch_strides: access.strides[..axes].to_vec(),
             time: access.strides[axes],
@@ -31,23 +38,110 @@ impl Operand {
     }
 
     /// The start of a row.
-    pub fn row(&self, batch: usize, time: usize, head: usize) -> *const f32 {
+    fn row(&self, batch: usize, time: usize, head: usize) -> *const f32 {
         let (mut rest, mut offset) = (batch, time * self.time + head * self.head);
         for (&size, &stride) in self.batch.iter().zip(&self.batch_strides).rev() {
             offset += rest % size * stride;
             rest /= size;
         }
-        self.start.wrapping_add(offset)
+        self.element.step(self.start, offset)
+    }
+
+    /// Copies rows of a head times a factor to where they are `stride` apart.
+    ///
+    /// # Safety
+    /// The operand and `to` must be there.
+    pub unsafe fn copy(
+        &self,
+        loops: &Loops,
+        [batch, head]: [usize; 2],
+        times: &Range<usize>,
+        (width, factor): (usize, f32),
+        (to, stride): (*mut f32, usize),
+    ) {
+        let from = self.row(batch, times.start, head);
+        let rows = Rows {
+            from,
+            from_stride: self.time,
+            to,
+            to_stride: stride,
+            count: times.len(),
+            width,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.column == 1 {
+                let copy = match self.element {
+                    Element::Half => loops.widen,
+                    _ => loops.copy,
+                };
+                return copy(&rows, &raw const factor, 0);
+            }
+            for index in 0..rows.count {
+                let to = to.add(index * stride);
+                for i in 0..width {
+                    let at = index * self.time + i * self.column;
+                    let value = match self.element {
+                        Element::Half => bf16::widen(*from.cast::<u16>().add(at)),
+                        _ => *from.add(at),
+                    };
+                    *to.add(i) = value * factor;
+                }
+            }
+        }
+    }
+
+    /// The numbers of a head that has one for each place in time.
+    ///
+    /// # Safety
+    /// The operand must be there.
+    pub unsafe fn numbers(
+        &self,
+        [batch, head]: [usize; 2],
+        times: &Range<usize>,
+    ) -> impl Iterator<Item = f32> {
+        let from = self.row(batch, times.start, head);
+        // SAFETY: the caller's promise.
+        (0..times.len()).map(move |index| unsafe { *from.add(index * self.time) })
+    }
+
+    /// Of a mask: copies what some queries have for some keys, with a row for each key.
+    ///
+    /// # Safety
+    /// The operand and `to` must be there.
+    pub unsafe fn turn(
+        &self,
+        tiles: Tiles,
+        [batch, head]: [usize; 2],
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+        (to, stride): (*mut f32, usize),
+    ) {
+        let from = self.row(batch, head, queries.start);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = from.add(keys.start * self.column);
+            if self.column == 1 {
+                let size = [queries.len(), keys.len()];
+                return tiles.transpose((from, self.head), size, (to, stride));
+            }
+            for lane in 0..queries.len() {
+                let from = from.add(lane * self.head);
+                for key in 0..keys.len() {
+                    *to.add(key * stride + lane) = *from.add(key * self.column);
+                }
+            }
+        }
     }
 }
 
 /// A row-major result `[batch, time, heads, width]`.
 pub(super) struct Target {
     start: *mut f32,
+    element: Element,
     time: usize,
     heads: usize,
-    /// Columns of a row.
-    pub width: usize,
+    width: usize,
 }
 
 // SAFETY: a plain address; who uses it when is the executor's business.
@@ -55,34 +149,92 @@ unsafe impl Sync for Target {}
 
 impl Target {
     pub fn new(buffer: BufferId, [time, heads, width]: [usize; 3], buffers: &[Region]) -> Self {
+        let region = buffers[buffer.index()];
         Self {
-            start: buffers[buffer.index()].base,
+            start: region.base,
+            element: Element::of(region.dtype),
             time,
             heads,
             width,
         }
     }
 
-    /// From one place in time to the next.
-    pub fn stride(&self) -> usize {
-        self.heads * self.width
-    }
-
     /// The start of a row.
-    pub fn row(&self, batch: usize, time: usize, head: usize) -> *mut f32 {
+    fn row(&self, [batch, head]: [usize; 2], time: usize) -> *mut f32 {
         let row = (batch * self.time + time) * self.heads + head;
-        self.start.wrapping_add(row * self.width)
+        self.element.step(self.start, row * self.width)
     }
 
-    /// Sets rows of a head to 0.
+    fn copy(&self, loops: &Loops) -> unsafe fn(&Rows, *const f32, usize) {
+        match self.element {
+            Element::Half => loops.round,
+            _ => loops.copy,
+        }
+    }
+
+    /// Writes rows of a head times a factor.
     ///
     /// # Safety
-    /// They must be there and nobody else's.
-    pub unsafe fn clear(&self, batch: usize, times: &std::ops::Range<usize>, head: usize) {
-        for time in times.clone() {
-            let row = self.row(batch, time, head);
-            // SAFETY: the caller's promise.
-            unsafe { std::slice::from_raw_parts_mut(row, self.width).fill(0.0) };
+    /// They must be there and nobody else's, and as many rows `stride` apart.
+    pub unsafe fn store(
+        &self,
+        loops: &Loops,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, stride, factor): (*const f32, usize, f32),
+    ) {
+        let rows = self.rows(at, times, (from, stride));
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(loops)(&rows, &raw const factor, 0) };
+    }
+
+    /// The same with a factor for each row; zeros where that is 0.
+    ///
+    /// # Safety
+    /// As [`Target::store`].
+    pub unsafe fn store_each(
+        &self,
+        loops: &Loops,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, stride, factors): (*const f32, usize, &Numbers),
+    ) {
+        let rows = self.rows(at, times, (from, stride));
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.copy(loops)(&rows, factors.0.as_ptr(), 1);
+            for (time, &factor) in times.clone().zip(&factors.0) {
+                if factor == 0.0 {
+                    let end = self.element.step(self.row(at, time), self.width);
+                    let row = self.row(at, time).cast::<u8>();
+                    row.write_bytes(0, end as usize - row as usize);
+                }
+            }
         }
+    }
+
+    fn rows(
+        &self,
+        at: [usize; 2],
+        times: &Range<usize>,
+        (from, from_stride): (*const f32, usize),
+    ) -> Rows {
+        Rows {
+            from,
+            from_stride,
+            to: self.row(at, times.start),
+            to_stride: self.heads * self.width,
+            count: times.len(),
+            width: self.width,
+        }
+    }
+
+    /// Writes the number of a place in time.
+    ///
+    /// # Safety
+    /// It must be there and nobody else's.
+    pub unsafe fn number(&self, at: [usize; 2], time: usize, value: f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.row(at, time) = value };
     }
 }

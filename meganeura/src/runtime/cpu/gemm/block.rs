@@ -6,21 +6,22 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
+use super::ahead::Area;
+use super::choice::Choice;
 use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Panel, Rows, Scratch};
-use super::problem::{Epilogue, Operand, Problem, Soon, Tile, batch_offset};
-use super::split::{self, Costs, Grid};
+use super::problem::{Epilogue, Matrix, Operand, Problem, Soon, Tile, batch_offset};
+use super::split::{self, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
 
-/// How many row panels of a computed operand are asked for at a time.
-const COMPUTED_PANELS: usize = 4;
-/// The depth from which on turning the result around does not matter.
-const ENOUGH_DEPTH: usize = 256;
+/// How many row panels of a computed operand are asked for at a time, or of one that is rounded
+/// along its rows: whole lines of the cache, then.
+const PREPARED_PANELS: usize = 4;
 
 /// Where finished elements go.
 #[derive(Clone, Copy)]
@@ -77,65 +78,35 @@ impl Memory<'_> {
     }
 }
 
-/// Whether the transpose of a product is cheaper: windows of a convolution are read in long
-/// runs on one side and have to be turned around on the other.
-pub(super) fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
-    let computed = |operand: &Operand<'_>| matches!(operand, Operand::Computed { .. });
-    let [m, n, k] = problem.size;
-    if problem.row_unit > 1 || k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
-        return false;
-    }
-    let cost = |problem: &Problem<'_>| {
-        let [m, n, k] = problem.size;
-        let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
-        let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
-        let b = prepare::cost_of_b(&problem.b, problem.size);
-        (m * k) as f64 * a + (n * k) as f64 * b
-    };
-    let turning = 2.0 * (m * n) as f64;
-    cost(&problem.transposed()) + turning < 0.8 * cost(problem)
-}
-
-/// Computes a checked problem that is not empty.
+/// Computes a checked problem that is not empty, as was chosen.
 pub(super) fn run(
     kernels: &'static Kernels,
     pool: &Pool,
     problem: &Problem<'_>,
     destination: Destination<'_>,
+    choice: &Choice,
 ) {
     let [m, n, k] = problem.size;
     let batches = problem.batch.iter().product::<usize>();
     let by_dots = dot::suits(problem);
-    let costs = Costs {
-        batches,
-        size: problem.size,
-        row_unit: problem.row_unit,
-        prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
-        prepare_b: prepare::cost_of_b(&problem.b, problem.size),
-        fetch_b: prepare::cost_of_direct_b(&problem.b, problem.size),
-        direct_rows: prepare::direct_rows(&problem.b),
-        keeps_sums: match destination {
-            Destination::Memory(_) => false,
-            Destination::Tiles(_) => split::depth_blocks(k) > 1,
-            Destination::Turned(_) => true,
-        },
-        turned: matches!(destination, Destination::Turned(_)),
-    };
-    let grid = split::grid(kernels, pool.threads(), &costs);
+    let grid = choice.grid;
     let job = Job {
         kernels,
         problem,
         destination,
         grid,
-        column_block: if by_dots {
-            n
+        copied: choice.copied,
+        column_block: if by_dots { n } else { choice.columns },
+        depth_blocks: if by_dots {
+            1
         } else {
-            split::column_block(kernels, k)
+            split::depth_blocks(kernels, k)
         },
-        depth_blocks: if by_dots { 1 } else { split::depth_blocks(k) },
         by_dots,
+        units: batches * grid.rows * grid.columns,
+        threads: pool.threads(),
     };
-    let units = batches * grid.rows * grid.columns;
+    let units = job.units;
     // Very many small units are taken by the handful.
     let tasks = units.min(16 * pool.threads());
     let alone = m
@@ -165,16 +136,54 @@ pub(super) struct Block {
     pub worker: usize,
 }
 
+/// What is fetched while a strip is computed.
+struct StripAhead {
+    /// What the next strips read of A that are prepared together.
+    next_a: Option<Area>,
+    /// Which of the strips that were prepared together this is, and of how many.
+    turn: [usize; 2],
+    /// What the next block reads of B, a part of it in each strip.
+    next_b: Option<Area>,
+    /// Whether all of the block's own B is near.
+    fetched: bool,
+    strip: usize,
+    strips: usize,
+}
+
+impl StripAhead {
+    /// Lists the share of one panel of the strip, for a call with an offset of so many floats.
+    fn list(&self, width: usize, [panels, panel]: [usize; 2], offset: usize, list: &mut Vec<Soon>) {
+        if let Some(a) = &self.next_a {
+            let [strip, strips] = self.turn;
+            a.list(
+                width,
+                [strips * panels, strip * panels + panel],
+                offset,
+                list,
+            );
+        }
+        if let Some(b) = &self.next_b {
+            let call = self.strip * panels + panel;
+            b.list(width, [self.strips * panels, call], offset, list);
+        }
+    }
+}
+
 /// A product while it is being computed.
 pub(super) struct Job<'a> {
     pub kernels: &'static Kernels,
     pub problem: &'a Problem<'a>,
     pub destination: Destination<'a>,
     grid: Grid,
+    /// Which operands are copied though they could be read in place.
+    pub copied: [bool; 2],
     column_block: usize,
     depth_blocks: usize,
     /// Whether it is computed by dot products.
     by_dots: bool,
+    /// How many units there are, and threads that take them.
+    units: usize,
+    threads: usize,
 }
 
 impl Job<'_> {
@@ -182,63 +191,98 @@ impl Job<'_> {
     fn unit(&self, unit: usize, worker: usize) {
         // Taken, not borrowed: an epilogue may itself compute a product.
         let mut scratch = SCRATCH.take();
-        let [m, n, k] = self.problem.size;
-        let [batch, row, column] = self.grid.place(unit);
-        let Grid { rows, columns, .. } = self.grid;
-        let rows = split::part(m, self.problem.row_unit, rows, row);
-        let columns = split::part(n, self.kernels.lanes, columns, column);
-        let column_blocks = columns.len().div_ceil(self.column_block);
-        for column_block in 0..column_blocks {
-            let part = split::part(
-                columns.len(),
-                self.kernels.panel(),
-                column_blocks,
-                column_block,
-            );
-            for depth_block in 0..self.depth_blocks {
-                let block = Block {
-                    batch,
-                    rows: rows.clone(),
-                    columns: columns.start + part.start..columns.start + part.end,
-                    depth: split::part(k, 16, self.depth_blocks, depth_block),
-                    first_depth: depth_block == 0,
-                    last_depth: depth_block + 1 == self.depth_blocks,
-                    worker,
-                };
-                if self.by_dots {
-                    self.dots(&block, &mut scratch);
-                } else {
-                    self.block(&block, &mut scratch);
-                }
+        // The share of a thread are neighbouring units.
+        let follows = |unit: usize| {
+            let share = |unit: usize| unit * self.threads / self.units;
+            unit > 0 && unit < self.units && share(unit - 1) == share(unit)
+        };
+        let mut index = 0;
+        while let Some(block) = self.block_of(unit, index, worker) {
+            index += 1;
+            if self.by_dots {
+                self.dots(&block, &mut scratch);
+                continue;
             }
+            let next = self.block_of(unit, index, worker).or_else(|| {
+                let next = unit + 1;
+                follows(next).then(|| self.block_of(next, 0, worker))?
+            });
+            let fetched = index > 1 || follows(unit);
+            self.block(&block, next.as_ref(), fetched, &mut scratch);
         }
         SCRATCH.set(scratch);
     }
 
-    /// Adds one block of depth to one block of columns.
-    fn block(&self, block: &Block, scratch: &mut Scratch) {
+    /// A block of a unit, all depth of some columns after the other.
+    fn block_of(&self, unit: usize, index: usize, worker: usize) -> Option<Block> {
+        let [m, n, k] = self.problem.size;
+        let [batch, row, column] = self.grid.place(unit);
+        let Grid { rows, columns, .. } = self.grid;
+        let columns = split::part(n, self.kernels.lanes, columns, column);
+        let column_blocks = columns.len().div_ceil(self.column_block);
+        let (column_block, depth_block) = (index / self.depth_blocks, index % self.depth_blocks);
+        if column_block >= column_blocks {
+            return None;
+        }
+        let panel = self.kernels.panel();
+        let part = split::part(columns.len(), panel, column_blocks, column_block);
+        Some(Block {
+            batch,
+            rows: split::part(m, self.problem.row_unit, rows, row),
+            columns: columns.start + part.start..columns.start + part.end,
+            depth: split::part(k, 16, self.depth_blocks, depth_block),
+            first_depth: depth_block == 0,
+            last_depth: depth_block + 1 == self.depth_blocks,
+            worker,
+        })
+    }
+
+    /// Adds one block of depth to one block of columns, of which the block before may have
+    /// fetched B; this one fetches that of the next.
+    fn block(&self, block: &Block, next: Option<&Block>, fetched: bool, scratch: &mut Scratch) {
         self.prepare_b(block, scratch);
         let mut cuts = mem::take(&mut scratch.cuts);
         self.cut_rows(&block.rows, &mut cuts);
         let panels = cuts.len() - 1;
         let group = match self.problem.a {
-            Operand::Memory(_) => 1,
-            Operand::Computed { .. } => COMPUTED_PANELS,
+            Operand::Memory(matrix) if !self.rounds_by_steps(&matrix) => 1,
+            _ => PREPARED_PANELS,
         };
         let row_of = |panel: usize| cuts[panel];
+        let next_b = next.and_then(|next| self.area_of_b(next));
         for first in (0..panels).step_by(group) {
             let last = (first + group).min(panels);
             let start = row_of(first);
             let a = self.prepare_a(block, start..row_of(last), &mut scratch.a);
+            let next_a = match cuts.get(last + 1) {
+                Some(_) => {
+                    let end = row_of((last + group).min(panels));
+                    self.area_of_a(block, row_of(last)..end)
+                }
+                None => next.and_then(|next| self.area_of_a(next, self.first_rows(next, group))),
+            };
             for panel in first..last {
                 let rows = row_of(panel)..row_of(panel + 1);
-                self.strip(block, a.skip(rows.start - start), rows, scratch);
+                let ahead = StripAhead {
+                    next_a,
+                    turn: [panel - first, last - first],
+                    next_b,
+                    fetched: fetched || panel > 0,
+                    strip: panel,
+                    strips: panels,
+                };
+                self.strip(block, a.skip(rows.start - start), rows, &ahead, scratch);
             }
         }
         scratch.cuts = cuts;
         if let (Destination::Turned(function), true) = (self.destination, block.last_depth) {
             self.turn(block, function, scratch);
         }
+    }
+
+    /// Elements of prepared operands in the depth of a block.
+    pub(super) fn elements(&self, block: &Block) -> usize {
+        block.depth.len().div_ceil(self.kernels.steps())
     }
 
     /// Where rows are cut into strips as tall as micro-kernels, nearly equal and within the
@@ -255,6 +299,26 @@ impl Job<'_> {
             let strips = height.div_ceil(self.kernels.rows);
             cuts.extend((1..=strips).map(|strip| start + height * strip / strips));
         }
+    }
+
+    /// The rows of a block's first strips.
+    fn first_rows(&self, block: &Block, strips: usize) -> Range<usize> {
+        let rows = &block.rows;
+        rows.start..rows.end.min(rows.start + strips * self.kernels.rows)
+    }
+
+    /// Rows of A where few of each row in memory are read at a time. Other rows the hardware
+    /// follows by itself.
+    fn area_of_a(&self, block: &Block, rows: Range<usize>) -> Option<Area> {
+        let part = [rows, block.depth.clone()];
+        let area = Area::new(&self.problem.a, self.problem, block.batch, part);
+        let follows = |a: &Matrix<'_>| a.strides[1] == 1 && self.kernels.rounding.is_none();
+        area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
+    }
+
+    fn area_of_b(&self, block: &Block) -> Option<Area> {
+        let part = [block.depth.clone(), block.columns.clone()];
+        Area::new(&self.problem.b, self.problem, block.batch, part)
     }
 
     /// Lists where the rows of a strip's results and of what its epilogue reads begin.
@@ -278,7 +342,7 @@ impl Job<'_> {
             }
             _ => {}
         }
-        list.truncate(block.depth.len());
+        list.truncate(self.elements(block));
     }
 
     /// Lists the rows of the next panel of B where it lies in memory: its first reader jumps
@@ -322,7 +386,14 @@ impl Job<'_> {
     }
 
     /// Computes a strip of C: as wide as the block and as tall as a micro-kernel's tile.
-    fn strip(&self, block: &Block, a: Rows, rows: Range<usize>, scratch: &mut Scratch) {
+    fn strip(
+        &self,
+        block: &Block,
+        a: Rows,
+        rows: Range<usize>,
+        ahead: &StripAhead,
+        scratch: &mut Scratch,
+    ) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
         let (c, c_stride, accumulate) = match self.destination {
             Destination::Memory(memory) => {
@@ -355,10 +426,14 @@ impl Job<'_> {
             ..
         } = scratch;
         self.list_soon(block, &rows, (c, c_stride), soon);
-        let first_strip = rows.start == block.rows.start;
+        let of_strip = soon.len();
         for (index, panel) in panels.iter().enumerate() {
-            let next = panels.get(index + 1).filter(|_| first_strip);
-            let b_too = self.list_next_panel(next, block.depth.len(), soon_b);
+            let next = panels.get(index + 1).filter(|_| !ahead.fetched);
+            let b_too = self.list_next_panel(next, self.elements(block), soon_b);
+            soon.truncate(of_strip);
+            let place = [panels.len(), index];
+            ahead.list(self.kernels.panel(), place, panel.first, soon);
+            soon.truncate(self.elements(block));
             let (soon, soon_offset) = if b_too {
                 (&*soon_b, 0)
             } else {
@@ -368,7 +443,7 @@ impl Job<'_> {
                 unreachable!("there are kernels for all rows up to the tallest");
             };
             let call = Call {
-                depth: block.depth.len(),
+                depth: self.elements(block),
                 a: a.from,
                 a_stride: a.stride,
                 b: panel.from,

@@ -5,6 +5,7 @@
 
 use super::best_kernels;
 use super::problem::{GemmError, Operand, Source, Tile, batch_offset};
+use crate::ir::Precision;
 
 /// The address parts of one side of a matrix: `outer[i / inner] + i % inner * stride`.
 #[derive(Clone, Debug)]
@@ -181,7 +182,7 @@ impl Source for Compound<'_> {
                 // this CPU's and stays within the room.
                 unsafe {
                     let from = self.data.as_ptr().add(at);
-                    (best_kernels().copy_runs)(from, &runs, to.as_mut_ptr(), room);
+                    (best_kernels(Precision::F32).copy_runs)(from, &runs, to.as_mut_ptr(), room);
                 }
             } else {
                 for (to, column) in to.iter_mut().zip(block.columns.clone()) {

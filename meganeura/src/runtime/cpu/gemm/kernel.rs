@@ -6,8 +6,12 @@
 
 use super::compound::Runs;
 use super::pack::{self, Copier, Lines, Packer, Transposer};
+#[cfg(target_arch = "x86_64")]
+use super::pairs::Pairs;
 use super::problem::Soon;
+use super::round::{self, HalfLines, HalfRounder, Round, Rounder, Single};
 use super::vector::{Portable, Vector};
+use crate::ir::Precision;
 
 /// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for a tile
 /// whose size is the kernel's, except that only `columns` columns are stored.
@@ -74,6 +78,25 @@ pub(super) struct Kernels {
     pub copy_runs: Copier,
     /// Transposes lines.
     pub transpose: Transposer,
+    /// How operands are rounded, if they are; then packers round, too.
+    pub rounding: Option<Rounding>,
+}
+
+/// Makes lines of an operand into lines of rounded elements.
+#[derive(Debug)]
+pub(super) struct Rounding {
+    /// Steps of depth in an element.
+    pub steps: usize,
+    /// Where the depth of a line is contiguous: lines of contiguous elements.
+    pub lines: Rounder,
+    /// Where neighbouring lines are contiguous: so are elements.
+    pub across: Rounder,
+    /// For any strides: lines of contiguous elements.
+    pub gather: Rounder,
+    /// As `lines`, of lines that are rounded already.
+    pub half_lines: HalfRounder,
+    /// As `across`, of lines that are rounded already.
+    pub half_across: HalfRounder,
 }
 
 /// Floats of a cache line.
@@ -86,6 +109,11 @@ impl Kernels {
     /// The width of a packed panel of B.
     pub fn panel(&self) -> usize {
         PANEL * self.lanes
+    }
+
+    /// Steps of depth in an element of a prepared operand.
+    pub fn steps(&self) -> usize {
+        self.rounding.as_ref().map_or(1, |rounding| rounding.steps)
     }
 
     /// The kernel for tiles of `rows` rows by `registers` (a power of two up to 8)
@@ -347,6 +375,56 @@ macro_rules! instantiate {
                 pack_rows: pack::<{ tallest(&[$($two),*]).div_ceil(<$vector as Vector>::LANES) }>,
                 copy_runs: copy,
                 transpose,
+                rounding: None,
+            }
+        };
+    };
+}
+
+/// Kernels for operands that are rounded: tiles of some kernels, the rest of others.
+macro_rules! rounded {
+    ($name:ident, $display:literal, $tiles:ident, $rest:ident, $round:ty $(, #[$feature:meta])?) => {
+        pub(super) static $name: Kernels = {
+            $(#[$feature])?
+            unsafe fn pack<const REGISTERS: usize>(lines: &Lines, panel: *mut f32) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::panel::<$round, REGISTERS>(lines, panel) }
+            }
+            $(#[$feature])?
+            unsafe fn lines(lines: &Lines, to: *mut f32, stride: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::lines::<$round>(lines, to, stride) }
+            }
+            $(#[$feature])?
+            unsafe fn across(lines: &Lines, to: *mut f32, stride: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::across::<$round>(lines, to, stride) }
+            }
+            $(#[$feature])?
+            unsafe fn half_lines(lines: &HalfLines, to: *mut f32, stride: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::half_lines::<$round>(lines, to, stride) }
+            }
+            $(#[$feature])?
+            unsafe fn half_across(lines: &HalfLines, to: *mut f32, stride: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { round::half_across::<$round>(lines, to, stride) }
+            }
+            Kernels {
+                name: $display,
+                along_depth: $tiles.along_depth,
+                along_rows: $tiles.along_rows,
+                pack_narrow: pack::<1>,
+                pack_panel: pack::<PANEL>,
+                rounding: Some(Rounding {
+                    steps: <$round as Round>::STEPS,
+                    lines,
+                    across,
+                    gather: round::gather::<$round>,
+                    half_lines,
+                    half_across,
+                }),
+                ..$rest
             }
         };
     };
@@ -382,22 +460,66 @@ instantiate!(
     dots: [1 2]
 );
 
+#[cfg(target_arch = "x86_64")]
+instantiate!(
+    PAIRS, "AVX-512 BF16", Pairs, #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    1: [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    2: [1 2 3 4 5 6 7 8 9 10 11 12 13 14],
+    4: [1 2 3 4 5 6],
+    8: [1 2 3],
+    dots: [1]
+);
+#[cfg(target_arch = "x86_64")]
+rounded!(
+    AVX512_PAIRS, "AVX-512 BF16", PAIRS, AVX512, Pairs,
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+);
+#[cfg(target_arch = "x86_64")]
+rounded!(
+    AVX512_ROUNDED, "AVX-512", AVX512, AVX512, Single<super::vector::x86::Avx512>,
+    #[target_feature(enable = "avx512f")]
+);
+#[cfg(target_arch = "x86_64")]
+rounded!(
+    AVX2_ROUNDED, "AVX2", AVX2, AVX2, Single<super::vector::x86::Avx2>,
+    #[target_feature(enable = "avx2,fma")]
+);
+#[cfg(target_arch = "aarch64")]
+rounded!(
+    NEON_ROUNDED, "NEON", NEON, NEON, Single<super::vector::arm::Neon>,
+    #[target_feature(enable = "neon")]
+);
+rounded!(
+    PORTABLE_ROUNDED,
+    "portable",
+    PORTABLE,
+    PORTABLE,
+    Single<Portable>
+);
+
 /// The kernels that this CPU can run, the fastest first.
-pub(super) fn available() -> Vec<&'static Kernels> {
+pub(super) fn available(precision: Precision) -> Vec<&'static Kernels> {
+    let rounds = precision == Precision::BF16;
+    let either = |exact, rounded| if rounds { rounded } else { exact };
     let mut kernels = Vec::new();
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            kernels.push(&AVX512);
+            let pairs =
+                is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512bf16");
+            if rounds && pairs {
+                kernels.push(&AVX512_PAIRS);
+            }
+            kernels.push(either(&AVX512, &AVX512_ROUNDED));
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            kernels.push(&AVX2);
+            kernels.push(either(&AVX2, &AVX2_ROUNDED));
         }
     }
     #[cfg(target_arch = "aarch64")]
     if std::arch::is_aarch64_feature_detected!("neon") {
-        kernels.push(&NEON);
+        kernels.push(either(&NEON, &NEON_ROUNDED));
     }
-    kernels.push(&PORTABLE);
+    kernels.push(either(&PORTABLE, &PORTABLE_ROUNDED));
     kernels
 }

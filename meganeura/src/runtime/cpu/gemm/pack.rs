@@ -8,7 +8,7 @@ use super::compound::Runs;
 use super::vector::Vector;
 
 /// The most floats in a register.
-const WIDEST: usize = 16;
+pub(super) const WIDEST: usize = 16;
 
 /// Some lines of an operand in memory.
 #[derive(Clone, Copy, Debug)]

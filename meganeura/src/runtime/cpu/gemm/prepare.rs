@@ -10,33 +10,39 @@ use std::ops::Range;
 /// With up to this many rows B is read where it lies: the copy would hardly pay off.
 const DIRECT_ROWS: usize = 1024;
 /// The same for a B whose rows compete for the same lines of the cache.
-const DIRECT_COMPETING_ROWS: usize = 64;
+const DIRECT_COMPETING_ROWS: usize = 512;
 /// Rows this many floats apart compete for the same lines of the first-level cache, on most
 /// CPUs: 64 sets of 64 bytes.
 const WAY: usize = 1024;
 /// Half of a second-level cache, in floats.
 const HALF_A_CACHE: usize = 128 * 1024;
 /// How many rows of memory are packed into all panels of B before the next.
-const STEPS: usize = 16;
+pub(super) const STEPS: usize = 16;
 
 /// About how many cycles it takes to prepare an element of A for a block of columns, and to
 /// fetch it from outside a thread's own caches.
 pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3]) -> f64 {
     match a {
-        Operand::Memory(matrix) if is_direct_a(matrix, kernels, n) => cost_of_fetching(m, k),
+        Operand::Memory(_) if suits_direct_a(a, kernels, [m, n, k]) => cost_of_fetching(m, k),
         Operand::Memory(_) => 0.3 + cost_of_fetching(m, k),
-        Operand::Computed { source, .. } => source.cost(),
+        Operand::Computed { source, .. } => source.cost() + cost_of_rounding(kernels),
     }
 }
 
 /// The same for an element of B and a block of rows, if it has to be packed.
-pub(super) fn cost_of_b(b: &Operand<'_>, [_, n, k]: [usize; 3]) -> f64 {
+pub(super) fn cost_of_b(b: &Operand<'_>, kernels: &Kernels, [_, n, k]: [usize; 3]) -> f64 {
     match b {
         Operand::Memory(_) => 0.4 + cost_of_fetching(k, n),
         Operand::Computed { source, transposed } => {
-            source.cost() + if *transposed { 0.5 } else { 0.0 }
+            let turning = if *transposed { 0.5 } else { 0.0 };
+            source.cost() + turning + cost_of_rounding(kernels)
         }
     }
+}
+
+/// About how many cycles it takes to round a computed element, where that is another walk.
+fn cost_of_rounding(kernels: &Kernels) -> f64 {
+    if kernels.rounding.is_some() { 0.1 } else { 0.0 }
 }
 
 /// About how many cycles it takes to fetch an element of a matrix of that size.
@@ -54,24 +60,29 @@ pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
 
 /// The same for an element of B that is read where it lies: from the second-level cache for
 /// every few rows of A where it does not stay in the first.
-pub(super) fn cost_of_direct_b(b: &Operand<'_>, size: [usize; 3]) -> f64 {
-    match direct_rows(b) {
+pub(super) fn cost_of_direct_b(b: &Operand<'_>, kernels: &Kernels, size: [usize; 3]) -> f64 {
+    match direct_rows(b, kernels) {
         DIRECT_ROWS => cost_of_fetching(size[2], size[1]),
-        _ => cost_of_b(b, size),
+        _ => cost_of_b(b, kernels, size),
     }
 }
 
-/// Whether A is read where it lies.
-fn is_direct_a(a: &Matrix<'_>, kernels: &Kernels, columns: usize) -> bool {
-    match a.strides {
-        [stride, 1] | [1, stride] => !competes(stride) || columns <= kernels.panel(),
-        _ => false,
+/// Whether A is better read where it lies.
+pub(super) fn suits_direct_a(a: &Operand<'_>, kernels: &Kernels, [_, n, _]: [usize; 3]) -> bool {
+    match a {
+        _ if kernels.rounding.is_some() => false,
+        Operand::Memory(matrix) => match matrix.strides {
+            [stride, 1] | [1, stride] => !competes(stride) || n <= kernels.panel(),
+            _ => false,
+        },
+        Operand::Computed { .. } => false,
     }
 }
 
-/// Up to how many rows B is read where it lies.
-pub(super) fn direct_rows(b: &Operand<'_>) -> usize {
+/// Up to how many rows B is better read where it lies.
+pub(super) fn direct_rows(b: &Operand<'_>, kernels: &Kernels) -> usize {
     match b {
+        _ if kernels.rounding.is_some() => 0,
         Operand::Memory(Matrix {
             strides: [row, 1], ..
         }) => {
@@ -87,7 +98,7 @@ pub(super) fn direct_rows(b: &Operand<'_>) -> usize {
 
 /// Whether neighbours at this stride fall into the same lines of the first-level cache and
 /// drive each other out.
-fn competes(stride: usize) -> bool {
+pub(super) fn competes(stride: usize) -> bool {
     stride.is_multiple_of(WAY)
 }
 
@@ -164,6 +175,9 @@ impl Job<'_> {
     /// Makes rows of A readable for micro-kernels.
     pub(super) fn prepare_a(&self, block: &Block, rows: Range<usize>, buffer: &mut Buffer) -> Rows {
         let depth = &block.depth;
+        if let Some(rounding) = &self.kernels.rounding {
+            return self.round_a(rounding, block, rows, buffer);
+        }
         match self.problem.a {
             Operand::Memory(matrix) => self.prepare_a_in_memory(&matrix, block, rows, buffer),
             Operand::Computed {
@@ -213,21 +227,15 @@ impl Job<'_> {
             block.batch,
             [rows.start, block.depth.start],
         );
-        let columns = self.problem.size[1];
-        if is_direct_a(matrix, self.kernels, columns) {
-            return if depth_stride == 1 {
-                Rows {
-                    from,
-                    stride: row_stride,
-                    along: Along::Depth,
-                }
-            } else {
-                Rows {
-                    from,
-                    stride: depth_stride,
-                    along: Along::Rows,
-                }
-            };
+        let rows_in_place = |stride, along| Rows {
+            from,
+            stride,
+            along,
+        };
+        match matrix.strides {
+            [stride, 1] if !self.copied[0] => return rows_in_place(stride, Along::Depth),
+            [1, stride] if !self.copied[0] => return rows_in_place(stride, Along::Rows),
+            _ => {}
         }
         if depth_stride == 1 {
             let stride = padded(depth);
@@ -295,14 +303,14 @@ impl Job<'_> {
                     depth,
                 };
                 let mut done = 0;
-                if block.rows.len() <= direct_rows(&self.problem.b) {
+                if matrix.strides[1] == 1 && !self.copied[1] {
                     done = self.direct_panels(&lines, block.rows.len(), panels);
                 }
                 let listed = panels.len();
                 self.list_panels(done, &lines, packed, panels);
                 // SAFETY: the lines lie inside the checked matrix, and the buffer has the
                 // block's width, rounded up to panels, times its depth.
-                unsafe { self.pack_panels(&lines, 0, &panels[listed..]) };
+                unsafe { self.pack_panels(&lines, &panels[listed..]) };
             }
             Operand::Computed { source, transposed } => {
                 self.compute_panels(source, transposed, block, [b, computed], panels);
@@ -334,7 +342,7 @@ impl Job<'_> {
     }
 
     /// Lists packed panels for the columns of a block from `first` on.
-    fn list_panels(
+    pub(super) fn list_panels(
         &self,
         mut first: usize,
         lines: &Lines,
@@ -345,18 +353,18 @@ impl Job<'_> {
         while first < lines.count {
             let columns = (lines.count - first).min(self.kernels.panel());
             let panel = self.panel(to, first, columns);
-            to = to.wrapping_add(panel.stride * lines.depth);
+            to = to.wrapping_add(panel.stride * lines.depth.div_ceil(self.kernels.steps()));
             first += columns;
             panels.push(panel);
         }
     }
 
-    /// Packs lines into panels, whose depth they fill from `step` on.
+    /// Packs lines into panels.
     ///
     /// # Safety
     ///
     /// The lines must be readable and the panels valid for that depth.
-    unsafe fn pack_panels(&self, lines: &Lines, step: usize, panels: &[Panel]) {
+    unsafe fn pack_panels(&self, lines: &Lines, panels: &[Panel]) {
         // Along rows of memory first: a panel at a time would jump from page to page.
         let steps = if lines.line_stride == 1 {
             STEPS
@@ -378,10 +386,8 @@ impl Job<'_> {
                 } else {
                     self.kernels.pack_narrow
                 };
-                let to = panel
-                    .from
-                    .cast_mut()
-                    .wrapping_add((step + start) * panel.stride);
+                let element = start / self.kernels.steps();
+                let to = panel.from.cast_mut().wrapping_add(element * panel.stride);
                 // SAFETY: `kernels` are the CPU's; the rest is the caller's word.
                 unsafe { pack(&part, to) };
             }
@@ -416,9 +422,16 @@ impl Job<'_> {
     ) {
         let [packed, computed] = scratch;
         let (depth, width) = (block.depth.len(), block.columns.len());
+        if let (false, Some(rounding), Some(matrix)) =
+            (transposed, &self.kernels.rounding, source.halves())
+        {
+            return self.pack_halves(rounding, &matrix, block, packed, panels);
+        }
         if !transposed {
             let stride = padded(width);
             let data = packed.get(depth * stride);
+            let (steps, columns) = (block.depth.clone(), block.columns.clone());
+            fill(source, block, steps, columns, data, stride);
             let lines = Lines {
                 from: data.as_ptr(),
                 line_stride: 1,
@@ -426,8 +439,11 @@ impl Job<'_> {
                 count: width,
                 depth,
             };
-            let (steps, columns) = (block.depth.clone(), block.columns.clone());
-            fill(source, block, steps, columns, data, stride);
+            if let Some(rounding) = &self.kernels.rounding {
+                // SAFETY: `kernels` are the CPU's; elements come before the steps they are made
+                // of, in rows with room for whole registers.
+                unsafe { (rounding.across)(&lines, data.as_mut_ptr(), stride) };
+            }
             let done = self.direct_panels(&lines, block.rows.len(), panels);
             if done < width {
                 // A padded row has room for a whole register.
@@ -460,7 +476,7 @@ impl Job<'_> {
             let columns = begin + chosen.start..begin + chosen.end;
             fill(source, block, columns, block.depth.clone(), data, stride);
             // SAFETY: the buffer holds the columns of this panel, from the first one on.
-            unsafe { self.pack_panels(&lines.before(first), 0, &panels[panel..=panel]) };
+            unsafe { self.pack_panels(&lines.before(first), &panels[panel..=panel]) };
         }
     }
 }
@@ -485,7 +501,7 @@ pub(super) fn element(
 }
 
 /// Asks a source for rows and columns of its own.
-fn fill(
+pub(super) fn fill(
     source: &dyn Source,
     block: &Block,
     rows: Range<usize>,

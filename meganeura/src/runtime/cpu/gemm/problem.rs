@@ -1,5 +1,6 @@
 //! What is to be computed: operands, sizes and where the result goes.
 
+use crate::ir::Precision;
 use std::ops::Range;
 use thiserror::Error;
 
@@ -75,6 +76,22 @@ pub trait Source: Sync {
     fn cost(&self) -> f64 {
         2.0
     }
+
+    /// The operand as it lies in memory, where that holds bfloat16: for products that round.
+    fn halves(&self) -> Option<HalfMatrix<'_>> {
+        None
+    }
+}
+
+/// A matrix of bfloat16 with contiguous columns, or several for a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct HalfMatrix<'a> {
+    /// The first element; those of the whole batch are there.
+    pub from: *const u16,
+    /// From one row to the next.
+    pub row_stride: usize,
+    /// For every batch axis of the problem.
+    pub batch_strides: &'a [usize],
 }
 
 /// One side of a product.
@@ -138,6 +155,7 @@ pub struct Problem<'a> {
     pub(super) b: Operand<'a>,
     /// Tiles do not cross multiples of this many rows.
     pub(super) row_unit: usize,
+    pub(super) precision: Precision,
 }
 
 impl<'a> Problem<'a> {
@@ -163,7 +181,14 @@ impl<'a> Problem<'a> {
             a,
             b,
             row_unit: 1,
+            precision: Precision::F32,
         })
+    }
+
+    /// The same of operands that are rounded first. Products of few rows or columns, which no
+    /// registers are full of, may round less.
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// The same, with tiles that do not cross multiples of so many rows (a multiple of 32),
@@ -185,6 +210,7 @@ impl<'a> Problem<'a> {
             a: self.b.transposed(),
             b: self.a.transposed(),
             row_unit: 1,
+            precision: self.precision,
         }
     }
 }

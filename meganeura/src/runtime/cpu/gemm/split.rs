@@ -3,7 +3,7 @@
 use super::kernel::Kernels;
 use std::ops::Range;
 
-/// Depth is cut into blocks of about this size: long enough to make loading and storing C
+/// Depth is cut into blocks of about this many elements: long enough to make loading and storing C
 /// cheap, short enough that a block of B of a useful width stays in the second-level cache.
 const DEPTH: usize = 384;
 /// How many floats of B a thread works with at a time: half a MiB of second-level cache.
@@ -19,8 +19,8 @@ const ROW: f64 = 60.0;
 const MEETING: f64 = 2.5;
 /// About how many floats the hardware fetches ahead of what a thread works on.
 const FETCHED_AHEAD: f64 = 256.0;
-/// Below this many multiplications (about a microsecond) more threads do not help.
-pub(super) const WORTH_SHARING: usize = 64 * 1024;
+/// Below this many multiplications (about two microseconds) more threads do not help.
+pub(super) const WORTH_SHARING: usize = 128 * 1024;
 
 /// Cuts a range into `parts` of nearly equal length, with cuts at multiples of `unit`.
 pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Range<usize> {
@@ -30,20 +30,21 @@ pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Ra
 }
 
 /// The blocks of depth; at least one, so that a product without depth stores zeros.
-pub(super) fn depth_blocks(depth: usize) -> usize {
-    depth.div_ceil(DEPTH).max(1)
+pub(super) fn depth_blocks(kernels: &Kernels, depth: usize) -> usize {
+    depth.div_ceil(DEPTH * kernels.steps()).max(1)
 }
 
 /// How many columns to work with at a time.
 pub(super) fn column_block(kernels: &Kernels, depth: usize) -> usize {
-    let depth = depth.div_ceil(depth_blocks(depth)).max(1);
+    let depth = depth.div_ceil(depth_blocks(kernels, depth) * kernels.steps());
+    let depth = depth.max(1);
     let panel = kernels.panel();
     (BLOCK_OF_B / depth / panel * panel).clamp(panel, WIDEST)
 }
 
 /// A way to cut every matrix of C, in rows and in columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(in crate::runtime::cpu) struct Grid {
     pub rows: usize,
     pub columns: usize,
     /// Whether neighbouring units share rows (else columns): threads begin with neighbours.
@@ -90,64 +91,79 @@ pub(super) struct Costs {
 /// Cuts C so that `threads` threads end at the same time, prepare little twice, and write
 /// memory far from each other's.
 pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
-    let [m, n, k] = costs.size;
-    let work = [costs.batches, m, n]
-        .iter()
-        .fold(k, |work, &size| work.saturating_mul(size));
-    let rows_at_least = if costs.keeps_sums {
-        (m * column_block(kernels, k).min(n)).div_ceil(PARTIAL_SUMS)
-    } else {
-        1
-    };
     let mut best = Grid {
-        rows: rows_at_least,
+        rows: costs.rows_at_least(kernels),
         columns: 1,
         row_by_row: false,
     };
-    if threads == 1 || work < WORTH_SHARING {
-        return best;
-    }
     let mut least = f64::INFINITY;
-    for rows in (0..9).flat_map(|log| [1 << log, 3 << log]) {
-        if rows > 4 * threads || rows > m.div_ceil(costs.row_unit) {
-            break;
-        }
-        let rows = rows.max(rows_at_least);
-        for rounds in [1, 2, 4] {
-            let columns = (rounds * threads).div_ceil(costs.batches * rows);
-            let columns = columns.clamp(1, n.div_ceil(kernels.lanes));
-            for row_by_row in [true, false] {
-                let grid = Grid {
-                    rows,
-                    columns,
-                    row_by_row,
-                };
-                let cost = costs.estimate(kernels, threads, grid);
-                if cost < least {
-                    (best, least) = (grid, cost);
-                }
-            }
+    for grid in grids(kernels, threads, costs) {
+        let cost = costs.estimate(kernels, threads, grid);
+        if cost < least {
+            (best, least) = (grid, cost);
         }
     }
     best
 }
 
+/// The ways to cut C that are worth a thought; none where more threads do not help.
+pub(super) fn grids<'a>(
+    kernels: &Kernels,
+    threads: usize,
+    costs: &'a Costs,
+) -> impl Iterator<Item = Grid> + use<'a> {
+    let (lanes, rows_at_least) = (kernels.lanes, costs.rows_at_least(kernels));
+    let [m, n, k] = costs.size;
+    let work = [costs.batches, m, n]
+        .iter()
+        .fold(k, |work, &size| work.saturating_mul(size));
+    let most = match threads == 1 || work < WORTH_SHARING {
+        true => 0,
+        false => (4 * threads).min(m.div_ceil(costs.row_unit)),
+    };
+    let rows = (0..9).flat_map(|log| [1 << log, 3 << log]);
+    let rows = rows.take_while(move |&rows| rows <= most);
+    let rows = rows.map(move |rows: usize| rows.max(rows_at_least));
+    rows.flat_map(move |rows| {
+        [1, 2, 4].into_iter().flat_map(move |rounds| {
+            let columns = (rounds * threads).div_ceil(costs.batches * rows);
+            let columns = columns.clamp(1, n.div_ceil(lanes));
+            [true, false].map(|row_by_row| Grid {
+                rows,
+                columns,
+                row_by_row,
+            })
+        })
+    })
+}
+
 impl Costs {
+    /// In how many parts rows must be cut for a thread's sums to be no more than enough.
+    pub fn rows_at_least(&self, kernels: &Kernels) -> usize {
+        let [m, n, k] = self.size;
+        let sums = m * column_block(kernels, k).min(n);
+        match self.keeps_sums {
+            true => sums.div_ceil(PARTIAL_SUMS).max(1),
+            false => 1,
+        }
+    }
+
     /// Estimates the cycles until the last thread ends.
-    fn estimate(&self, kernels: &Kernels, threads: usize, grid: Grid) -> f64 {
+    pub fn estimate(&self, kernels: &Kernels, threads: usize, grid: Grid) -> f64 {
         let [m, n, k] = self.size;
         let lanes = kernels.lanes;
         let rows = m.div_ceil(self.row_unit).div_ceil(grid.rows) * self.row_unit;
         let rows = rows.min(m) as f64;
         let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
         let depth = k as f64;
+        let steps = kernels.steps();
         let blocks = (columns / column_block(kernels, k) as f64).ceil();
         let prepare_b = if rows <= self.direct_rows as f64 {
             self.fetch_b
         } else {
             self.prepare_b
         };
-        let unit = rows * columns * depth / lanes as f64
+        let unit = rows * columns * depth / (steps * lanes) as f64
             + rows * depth * blocks * self.prepare_a
             + columns * depth * prepare_b
             + rows * blocks * ROW
@@ -213,7 +229,7 @@ mod tests {
 
     #[test]
     fn threads_write_memory_far_from_each_others() {
-        let kernels = super::super::best_kernels();
+        let kernels = super::super::best_kernels(crate::ir::Precision::F32);
         let costs = |[m, n, k]: [usize; 3]| Costs {
             batches: 1,
             size: [m, n, k],

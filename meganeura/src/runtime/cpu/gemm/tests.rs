@@ -1,5 +1,7 @@
 //! Every instruction set against a product in `f64`, over ragged sizes and all layouts.
 
+mod choices;
+
 use super::kernel::{self, Kernels};
 use super::*;
 use std::sync::Mutex;
@@ -14,6 +16,16 @@ fn random(length: usize, seed: u64) -> Vec<f32> {
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     std::iter::repeat_with(next).take(length).collect()
+}
+
+fn rounded(values: &[f32], precision: Precision) -> Vec<f32> {
+    values.iter().map(|&value| precision.round(value)).collect()
+}
+
+/// All kernels that this CPU can run.
+fn all_kernels() -> Vec<&'static Kernels> {
+    let of = kernel::available;
+    [of(Precision::F32), of(Precision::BF16)].concat()
 }
 
 /// How a matrix lies in memory.
@@ -73,8 +85,21 @@ impl Case {
         let batches: usize = batch.iter().product();
         let a_data = random(batches * a.length(m, k), 1 + m as u64);
         let b_data = random(batches * b.length(k, n), 1000 + n as u64);
+        Self {
+            batch: batch.to_vec(),
+            size,
+            a: (a, a_data),
+            b: (b, b_data),
+            product: Vec::new(),
+        }
+        .multiplied()
+    }
+
+    /// The same with the product of its operands.
+    fn multiplied(self) -> Self {
+        let ([m, n, k], (a, a_data), (b, b_data)) = (self.size, &self.a, &self.b);
         let mut product = Vec::new();
-        for index in 0..batches {
+        for index in 0..self.batch.iter().product() {
             let (a_at, b_at) = (index * a.length(m, k), index * b.length(k, n));
             let ([ar, ac], [br, bc]) = (a.strides(m, k), b.strides(k, n));
             for i in 0..m {
@@ -87,13 +112,19 @@ impl Case {
                 }
             }
         }
+        Self { product, ..self }
+    }
+
+    /// The same with operands as exact as this.
+    fn rounded(&self, precision: Precision) -> Self {
         Self {
-            batch: batch.to_vec(),
-            size,
-            a: (a, a_data),
-            b: (b, b_data),
-            product,
+            batch: self.batch.clone(),
+            a: (self.a.0, rounded(&self.a.1, precision)),
+            b: (self.b.0, rounded(&self.b.1, precision)),
+            product: Vec::new(),
+            ..*self
         }
+        .multiplied()
     }
 
     fn batch_strides(&self, length: usize) -> Vec<usize> {
@@ -129,7 +160,7 @@ impl Case {
         } else {
             Output::Store(target)
         };
-        self.with(|problem| gemm_with(kernels, pool, problem, output))
+        self.with(|problem| gemm_with(kernels, pool, problem, output, None))
             .expect("the output fits");
         let [row, column] = c.strides(m, n);
         let mut result = Vec::new();
@@ -156,7 +187,7 @@ impl Case {
                     }
                 }
             };
-            gemm_with(kernels, pool, problem, Output::Tiles(&collect))
+            gemm_with(kernels, pool, problem, Output::Tiles(&collect), None)
         })
         .expect("tiles always fit");
         let result = result.into_inner().unwrap();
@@ -192,7 +223,21 @@ fn assert_same(left: &[f32], right: &[f32], context: &str) {
 
 /// Everything that can be said of one case.
 fn check(case: &Case, pools: &[Pool], layouts: &[Layout]) {
-    for kernels in kernel::available() {
+    check_kernels(kernel::available(Precision::F32), case, pools, layouts);
+    let rounded = case.rounded(Precision::BF16);
+    let kernels = kernel::available(Precision::BF16);
+    if !case.with(dot::suits) {
+        for kernels in &kernels {
+            let [given, rounded] = [case, &rounded].map(|case| case.tiled(kernels, &pools[0]));
+            assert_same(&given, &rounded, kernels.name);
+        }
+    }
+    // Where results go has nothing to do with what operands are.
+    check_kernels(kernels, &rounded, &pools[..2], &layouts[..1]);
+}
+
+fn check_kernels(kernels: Vec<&'static Kernels>, case: &Case, pools: &[Pool], layouts: &[Layout]) {
+    for kernels in kernels {
         let reference = case.tiled(kernels, &pools[0]);
         case.assert_close(&reference, 0.0, kernels.name);
         for pool in pools {
@@ -390,7 +435,7 @@ fn check_computed([m, n, k]: [usize; 3], a_transposed: bool, b_transposed: bool,
     };
     let a_copied = copied(&case.a.1, m, k, a_transposed);
     let b_copied = copied(&case.b.1, k, n, b_transposed);
-    for kernels in kernel::available() {
+    for kernels in all_kernels() {
         let plain = case.stored(kernels, &pools[0], Layout::RowMajor, false);
         for pool in pools {
             for which in 1..4 {
@@ -407,7 +452,7 @@ fn check_computed([m, n, k]: [usize; 3], a_transposed: bool, b_transposed: bool,
                     }
                     let strides = [m * n];
                     let target = Target::new(&mut result, [n, 1]).batched(&strides);
-                    gemm_with(kernels, pool, &problem, Output::Store(target)).unwrap();
+                    gemm_with(kernels, pool, &problem, Output::Store(target), None).unwrap();
                 });
                 assert_same(&result, &plain, &format!("{} {m} {n} {k}", kernels.name));
             }
@@ -428,7 +473,7 @@ fn tiles_are_wide() {
 #[test]
 fn not_a_number_is_kept() {
     // Padding must not reach the result, and zeros must not hide what they are multiplied with.
-    for kernels in kernel::available() {
+    for kernels in all_kernels() {
         let a = [f32::NAN, 0.0, 0.0, 1.0];
         let b = [0.0, 1.0, f32::INFINITY, 1.0];
         let mut c = [0.0; 4];
@@ -439,10 +484,56 @@ fn not_a_number_is_kept() {
             &Pool::new(1),
             &problem,
             Output::Store(Target::new(&mut c, [2, 1])),
+            None,
         )
         .unwrap();
         assert!(c[0].is_nan() && c[1].is_nan());
         assert_eq!(c[2..], [f32::INFINITY, 1.0]);
+    }
+}
+
+#[test]
+fn operands_are_rounded_to_nearest() {
+    // Beside one column of all kinds of numbers stands the identity.
+    let large = f32::MAX;
+    let numbers = [
+        1.0 + 1.0 / 256.0,
+        1.0 + 3.0 / 256.0,
+        -1.0 - 1.000_1 / 256.0,
+        3.0e-38,
+        large,
+        -large,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::from_bits(0x7f80_0001),
+        f32::from_bits(0xffff_ffff),
+        -0.0,
+    ];
+    let depth = numbers.len();
+    for kernels in kernel::available(Precision::BF16) {
+        for strides in [[1, depth], [depth, 1], [2, 7 * depth]] {
+            // Each number in a row of its own: what is not finite would spoil others.
+            for (index, &number) in numbers.iter().enumerate() {
+                let mut a = vec![0.0; 20 * depth * depth];
+                for row in 0..depth {
+                    a[row * strides[0] + row * strides[1]] =
+                        if row == index { number } else { 1.0 };
+                }
+                let b = vec![1.0; depth];
+                let mut c = vec![0.0; depth];
+                let a = Operand::Memory(Matrix::new(&a, strides));
+                let b = Operand::Memory(Matrix::new(&b, [1, 1]));
+                let problem = Problem::new(&[], [depth, 1, depth], a, b).unwrap();
+                let output = Output::Store(Target::new(&mut c, [1, 1]));
+                gemm_with(kernels, &Pool::new(1), &problem, output, None).unwrap();
+                let expected = Precision::BF16.round(number);
+                let same = c[index] == expected || c[index].is_nan() && expected.is_nan();
+                assert!(same, "{}: {number} became {}", kernels.name, c[index]);
+                c.remove(index);
+                assert!(c.iter().all(|&other| other == 1.0));
+            }
+        }
     }
 }
 
@@ -501,18 +592,19 @@ fn compound_operands() {
     let sparse: [Axes<'_>; 2] = [&[(5, 7), (3, 50)], &[(11, 2), (2, 40)]];
     for [rows, columns] in [windows, heads, sparse] {
         for [rows, columns] in [[rows, columns], [columns, rows]] {
-            check_compound(rows, columns, &pools);
+            check_compound(rows, columns, &pools, Precision::F32);
+            check_compound(rows, columns, &pools, Precision::BF16);
         }
     }
 }
 
-fn check_compound(rows: Axes<'_>, depth: Axes<'_>, pools: &[Pool]) {
-    let data = random(2000 + 31, 5);
+fn check_compound(rows: Axes<'_>, depth: Axes<'_>, pools: &[Pool], precision: Precision) {
+    let data = rounded(&random(2000 + 31, 5), precision);
     let (row_at, depth_at) = (offsets(rows), offsets(depth));
     let batch = [(2, 31)];
     let (m, k) = (row_at.len(), depth_at.len());
     for n in [1, 20, 70] {
-        let other = random(k * n, 6);
+        let other = rounded(&random(k * n, 6), precision);
         let mut expected = Vec::new();
         for index in 0..2 {
             for row in &row_at {
@@ -537,13 +629,13 @@ fn check_compound(rows: Axes<'_>, depth: Axes<'_>, pools: &[Pool]) {
         let sizes = [2];
         let problem = Problem::new(&sizes, [m, n, k], left.operand(), plain).unwrap();
         let turned = Problem::new(&sizes, [n, m, k], plain.transposed(), right.operand()).unwrap();
-        for kernels in kernel::available() {
+        for kernels in kernel::available(precision) {
             for pool in pools {
                 for (problem, strides) in [(&problem, [n, 1]), (&turned, [1, n])] {
                     let mut result = vec![f32::NAN; expected.len()];
                     let apart = [m * n];
                     let target = Target::new(&mut result, strides).batched(&apart);
-                    gemm_with(kernels, pool, problem, Output::Store(target)).unwrap();
+                    gemm_with(kernels, pool, problem, Output::Store(target), None).unwrap();
                     assert!(result.iter().zip(&expected).all(near), "{rows:?} {depth:?}");
                     check_tiles(kernels, pool, problem, &result, strides);
                 }
@@ -573,6 +665,6 @@ fn check_tiles(
             }
         }
     };
-    gemm_with(kernels, pool, problem, Output::Tiles(&collect)).unwrap();
+    gemm_with(kernels, pool, problem, Output::Tiles(&collect), None).unwrap();
     assert_same(&result.into_inner().unwrap(), expected, kernels.name);
 }

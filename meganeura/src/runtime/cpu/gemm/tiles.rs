@@ -3,6 +3,7 @@
 
 use super::kernel::{Along, Call, Kernels, PANEL};
 use super::pack::Lines;
+use crate::ir::Precision;
 
 /// The micro-kernels of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +29,7 @@ pub(in crate::runtime::cpu) struct Rows {
 impl Tiles {
     /// The best there are.
     pub fn new() -> Tiles {
-        Tiles(super::best_kernels())
-    }
-
-    /// Rows of the tallest tile.
-    pub fn rows(self) -> usize {
-        self.0.rows
-    }
-
-    /// Columns of a packed panel.
-    pub fn panel(self) -> usize {
-        self.0.panel()
+        Tiles(super::best_kernels(Precision::F32))
     }
 
     /// Floats that must be readable for so many columns of a right side: whole registers.
@@ -94,26 +85,25 @@ impl Tiles {
         }
     }
 
-    /// Copies up to [`Tiles::panel`] lines so that line `l` at depth `d` stands at
-    /// `to[d · panel + l]`; lines that are not there become 0.
+    /// The transpose of `count` rows of `depth` floats, `stride` apart, with zeros up to whole
+    /// registers.
     ///
     /// # Safety
-    /// `count` lines of `depth` floats must be there, and the panel.
-    pub unsafe fn pack(
+    /// The rows must be there, and `to` as far as [`Tiles::padded`] says.
+    pub unsafe fn transpose(
         self,
-        from: *const f32,
-        [line_stride, depth_stride]: [usize; 2],
+        (from, stride): (*const f32, usize),
         [count, depth]: [usize; 2],
-        to: *mut f32,
+        (to, to_stride): (*mut f32, usize),
     ) {
         let lines = Lines {
             from,
-            line_stride,
-            depth_stride,
+            line_stride: stride,
+            depth_stride: 1,
             count,
             depth,
         };
         // SAFETY: the caller's promise; the set is this machine's.
-        unsafe { (self.0.pack_panel)(&lines, to) };
+        unsafe { (self.0.transpose)(&lines, to, to_stride) };
     }
 }

@@ -124,7 +124,7 @@ pub(super) mod x86 {
 
     /// AVX-512: 16 floats.
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx512(__m512);
+    pub(in super::super) struct Avx512(pub(in super::super) __m512);
 
     /// The lanes below `count`.
     #[inline(always)]

@@ -7,14 +7,26 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::memory::Element;
 use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable};
 use super::super::vector::{Form, Kind, PairOp};
 use super::program::{Code, NO_SLOT, Origin, Phase, Step, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
+/// Widens first and rounds last, so that what is between can be one loop. Nothing that is widened
+/// is written earlier in its phase, and nobody reads what is rounded.
+fn gather_conversions(steps: &mut [Step]) {
+    steps.sort_by_key(|step| match step.work {
+        Work::Vector(_, Form::Widen) => 0,
+        Work::Vector(_, Form::Round(_)) => 2,
+        _ => 1,
+    });
+}
+
 /// Makes loops of all steps that can be together.
 pub(super) fn fuse(code: &mut Code) {
     for phase in 0..code.phases.len() {
+        gather_conversions(&mut code.phases[phase].column);
         let mut first = 0;
         while first < code.phases[phase].column.len() {
             let longest = longest(code, &code.phases[phase].column[first..]);
@@ -59,7 +71,8 @@ pub(super) fn fetch_in_loops(code: &mut Code) {
     let steps = |phase: &Phase| phase.column.len();
     let mut loads: Vec<(usize, usize)> = code.phases.iter().map(|p| (steps(p), 1)).collect();
     for walk in 0..code.walks.len() {
-        let Some(ahead) = code.walks[walk].ahead.take() else {
+        let Walk { ahead, element, .. } = &mut code.walks[walk];
+        let Some(ahead) = ahead.take_if(|_| *element == Element::Float) else {
             continue;
         };
         let idle = |phase: &usize| loads[*phase].0 * 16 / loads[*phase].1;
@@ -114,6 +127,7 @@ fn traced(form: Form) -> bool {
     match form {
         Form::Unary(op, _) | Form::Binary(op, _) => traceable(op),
         Form::Select(_) | Form::Pair(..) | Form::Fold(..) | Form::Dot(_) => true,
+        Form::Widen | Form::Round(_) => false,
     }
 }
 
@@ -257,6 +271,7 @@ fn each_splat(form: Form) -> Form {
         Form::Pair(first, second, _) => Form::Pair(first, second, [SPLAT; 3]),
         Form::Fold(how, _) => Form::Fold(how, SPLAT),
         Form::Dot(_) => Form::Dot([SPLAT; 2]),
+        Form::Widen | Form::Round(_) => form,
     }
 }
 
@@ -287,6 +302,8 @@ impl Recorder<'_> {
             }
             Form::Fold(_, kind) => self.operand(from[0], kind),
             Form::Dot(kinds) => self.binary(ScalarOp::Multiply, [from[0], from[1]], kinds),
+            // Kept away by `traced`.
+            Form::Widen | Form::Round(_) => self.operand(from[0], Kind::Stream),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::super::memory::Element;
 use super::program::{Code, Pending, Tiling, Work};
 
 /// Nanoseconds of work that are worth a task of their own.
@@ -163,12 +164,12 @@ fn weight(work: &Work) -> f64 {
         Work::GatherPairs(_) | Work::ScatterPairs(_) => 0.3,
         Work::GatherRows {
             stride: ..3,
-            convert: false,
+            element: Element::Float,
             ..
         } => 0.2,
         Work::ScatterRows {
             stride: 1..3,
-            convert: false,
+            element: Element::Float,
             splat: false,
             ..
         } => 0.25,

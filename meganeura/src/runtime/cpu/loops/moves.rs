@@ -1,7 +1,8 @@
 //! Small loops over memory, and addresses.
 
+use super::super::memory::Element;
 use super::super::vector::VectorFn;
-use crate::ir::Combine;
+use crate::ir::{Combine, bf16};
 
 /// Rows shorter than this are folded side by side.
 pub(super) const ROW: usize = 32;
@@ -40,11 +41,12 @@ pub(super) unsafe fn fill(to: *mut f32, count: usize, value: f32) {
 }
 
 /// Asks for memory that is needed soon.
-pub(super) fn fetch(from: *const f32, count: usize) {
-    /// Floats of a cache line.
-    const LINE: usize = 16;
-    for line in (0..count).step_by(LINE) {
-        let from = from.wrapping_add(line);
+pub(super) fn fetch(from: *const f32, to: *const f32) {
+    /// Bytes of a cache line.
+    const LINE: usize = 64;
+    let bytes = (to as usize).saturating_sub(from as usize);
+    for line in (0..bytes).step_by(LINE) {
+        let from = from.wrapping_byte_add(line);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a hint; it reads nothing that the program could notice.
         unsafe {
@@ -108,32 +110,44 @@ pub(super) unsafe fn fold_one(how: Combine, fold: VectorFn, from: *const f32, co
     cell as f32
 }
 
-/// Integers some elements apart, as floats side by side.
-pub(super) unsafe fn gather_words(to: *mut f32, from: *const f32, count: usize, stride: usize) {
-    let from = from.cast::<u32>();
+/// Elements some apart, as floats side by side.
+pub(super) unsafe fn gather(
+    to: *mut f32,
+    from: *const f32,
+    count: usize,
+    stride: usize,
+    element: Element,
+) {
     for i in 0..count {
         // SAFETY: the caller's promise.
-        unsafe { to.add(i).write(from.add(i * stride).read() as f32) };
+        unsafe {
+            let value = match element {
+                Element::Float => from.add(i * stride).read(),
+                Element::Word => from.cast::<u32>().add(i * stride).read() as f32,
+                Element::Half => bf16::widen(from.cast::<u16>().add(i * stride).read()),
+            };
+            to.add(i).write(value);
+        }
     }
 }
 
+/// The opposite; a splat is repeated.
 pub(super) unsafe fn scatter(
     to: *mut f32,
     from: *const f32,
     count: usize,
     stride: usize,
-    convert: bool,
+    element: Element,
     splat: bool,
 ) {
     for i in 0..count {
         // SAFETY: the caller's promise.
         unsafe {
             let value = from.add(if splat { 0 } else { i }).read();
-            let to = to.add(i * stride);
-            if convert {
-                to.cast::<u32>().write(value as u32);
-            } else {
-                to.write(value);
+            match element {
+                Element::Float => to.add(i * stride).write(value),
+                Element::Word => to.cast::<u32>().add(i * stride).write(value as u32),
+                Element::Half => to.cast::<u16>().add(i * stride).write(bf16::round(value)),
             }
         }
     }

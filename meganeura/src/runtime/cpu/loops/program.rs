@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::memory::Region;
+use super::super::memory::{Element, Region};
 use super::super::vector::machine::Fused;
 use super::super::vector::{Form, RowMoves, VectorFn};
 use crate::ir::Combine;
@@ -33,12 +33,12 @@ pub(super) enum Work {
     Fused { number: usize, steps: usize },
     /// Asks for the next row of a walk, for so many elements ahead.
     Fetch { walk: usize, ahead: usize },
-    /// n elements, this many apart, made dense.
-    Gather { stride: usize, convert: bool },
+    /// n elements, this many apart, made dense floats.
+    Gather { stride: usize, element: Element },
     /// The opposite; a splat is repeated.
     Scatter {
         stride: usize,
-        convert: bool,
+        element: Element,
         splat: bool,
     },
     /// The index of each column.
@@ -55,14 +55,14 @@ pub(super) enum Work {
     GatherRows {
         walk: usize,
         stride: usize,
-        convert: bool,
+        element: Element,
         full: bool,
     },
     /// The opposite.
     ScatterRows {
         walk: usize,
         stride: usize,
-        convert: bool,
+        element: Element,
         full: bool,
         splat: bool,
     },
@@ -121,6 +121,7 @@ pub(super) struct Walk {
     pub(super) slot: Slot,
     /// Row 0, column 0.
     pub(super) base: *mut f32,
+    pub(super) element: Element,
     /// The buffer.
     pub(super) region: Region,
     /// Elements to step for each outer axis.
@@ -135,6 +136,13 @@ pub(super) struct Walk {
     pub(super) again: bool,
     /// Whether this or another one that goes the same way is written to.
     pub(super) written: bool,
+}
+
+impl Walk {
+    /// The address of an element, so many after row 0, column 0.
+    pub(super) fn at(&self, elements: usize) -> *mut f32 {
+        self.element.step(self.base, elements)
+    }
 }
 
 /// An accumulate.
@@ -182,6 +190,13 @@ pub(super) enum Tiling {
     Narrow { rows: usize },
 }
 
+/// Rows of halves, side by side, to floats and back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HalfMoves {
+    pub(super) widen: VectorFn,
+    pub(super) round: VectorFn,
+}
+
 /// The compiled steps and everything they refer to.
 #[derive(Clone, Debug)]
 pub(super) struct Code {
@@ -213,6 +228,8 @@ pub(super) struct Code {
     pub(super) rows_stay_whole: bool,
     /// How rows of a tile go from memory and back.
     pub(super) moves: RowMoves,
+    /// How they do where memory holds halves.
+    pub(super) halves: HalfMoves,
 }
 
 // SAFETY: the pointers are plain addresses; the executor sees to it that they are valid and

@@ -3,12 +3,13 @@
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
+use super::super::memory::Element;
 use super::super::pool::Pool;
 use super::super::vector::Rows;
 use super::grid::Grid;
 use super::moves::{
-    Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather_words,
-    scatter, unflatten,
+    Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather, scatter,
+    unflatten,
 };
 use super::own::Own;
 use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
@@ -217,7 +218,7 @@ impl LoopProgram {
     pub(super) fn enter_row(&self, state: &mut State, row: usize, range: (usize, usize)) -> Tile {
         unflatten(&self.code.outer, row, &mut state.index);
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter_mut()) {
-            *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
+            *start = walk.at(address(&walk.strides, &state.index));
             state.table[usize::from(walk.slot)] = *start;
         }
         Tile {
@@ -276,7 +277,9 @@ impl LoopProgram {
     pub(super) fn fetch_next(&self, state: &State, part: Range<usize>) {
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
             if let Some(ahead) = walk.ahead {
-                fetch(start.wrapping_add(ahead + part.start), part.len());
+                let element = walk.element;
+                let [from, to] = [part.start, part.end].map(|at| element.step(*start, ahead + at));
+                fetch(from, to);
             }
         }
     }
@@ -284,7 +287,8 @@ impl LoopProgram {
     /// Moves everything that follows the columns.
     pub(super) fn move_to(&self, state: &mut State, column: usize) {
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
-            state.table[usize::from(walk.slot)] = start.wrapping_add(column * walk.column_stride);
+            state.table[usize::from(walk.slot)] =
+                walk.element.step(*start, column * walk.column_stride);
         }
         for (pointer, origin) in state.table.iter_mut().zip(&self.code.slots) {
             if let Origin::ScratchRow(offset) = origin {
@@ -300,7 +304,7 @@ impl LoopProgram {
         for (walk, start) in code.walks.iter().zip(state.starts.iter_mut()) {
             *start = walk.base;
             if !walk.listed {
-                *start = walk.base.wrapping_add(address(&walk.strides, &state.index));
+                *start = walk.at(address(&walk.strides, &state.index));
             }
             state.table[usize::from(walk.slot)] = *start;
         }
@@ -393,22 +397,25 @@ impl LoopProgram {
         unsafe {
             match step.work {
                 Work::Vector(..) | Work::Fused { .. } => {}
-                Work::Fetch { ahead, .. } => fetch(a.wrapping_add(ahead), count),
+                Work::Fetch { ahead, .. } => {
+                    let from = a.wrapping_add(ahead);
+                    fetch(from, from.wrapping_add(count));
+                }
                 Work::Gather {
                     stride,
-                    convert: false,
+                    element: Element::Float,
                 } => (self.code.moves.gather)(to, &Rows::one(a, count, stride)),
-                Work::Gather { stride, .. } => gather_words(to, a, count, stride),
+                Work::Gather { stride, element } => gather(to, a, count, stride, element),
                 Work::Scatter {
                     stride,
-                    convert: false,
+                    element: Element::Float,
                     splat: false,
                 } => (self.code.moves.scatter)(a, &Rows::one(to, count, stride)),
                 Work::Scatter {
                     stride,
-                    convert,
+                    element,
                     splat,
-                } => scatter(to, a, count, stride, convert, splat),
+                } => scatter(to, a, count, stride, element, splat),
                 Work::Columns => {
                     for row in 0..tile.rows {
                         let to = to.add(row * tile.columns);
@@ -444,15 +451,15 @@ impl LoopProgram {
                 Work::GatherRows {
                     walk,
                     stride,
-                    convert,
+                    element,
                     full,
                 } => {
                     let columns = if full { tile.columns } else { 1 };
                     let (starts, next) = self.listed(state, walk, tile);
-                    let base = self.code.walks[walk].base;
-                    if !convert {
+                    let walk = &self.code.walks[walk];
+                    if element == Element::Float {
                         let rows = Rows {
-                            base,
+                            base: walk.base,
                             starts,
                             next,
                             columns,
@@ -461,24 +468,29 @@ impl LoopProgram {
                         };
                         return (self.code.moves.gather)(to, &rows);
                     }
-                    for (row, &element) in starts.iter().enumerate() {
-                        let to = to.add(row * columns);
-                        gather_words(to, base.add(element), columns, stride);
+                    for (row, &start) in starts.iter().enumerate() {
+                        let (to, from) = (to.add(row * columns), walk.at(start));
+                        if element == Element::Half && stride == 1 {
+                            let null = std::ptr::null();
+                            (self.code.halves.widen)(to, from, null, null, columns);
+                        } else {
+                            gather(to, from, columns, stride, element);
+                        }
                     }
                 }
                 Work::ScatterRows {
                     walk,
                     stride,
-                    convert,
+                    element,
                     full,
                     splat,
                 } => {
                     let columns = if full { tile.columns } else { 1 };
                     let (starts, next) = self.listed(state, walk, tile);
-                    let base = self.code.walks[walk].base;
-                    if !convert && !splat {
+                    let walk = &self.code.walks[walk];
+                    if element == Element::Float && !splat {
                         let rows = Rows {
-                            base,
+                            base: walk.base,
                             starts,
                             next,
                             columns,
@@ -487,10 +499,15 @@ impl LoopProgram {
                         };
                         return (self.code.moves.scatter)(a, &rows);
                     }
-                    for (row, &element) in starts.iter().enumerate() {
-                        let to = base.add(element);
+                    for (row, &start) in starts.iter().enumerate() {
+                        let to = walk.at(start);
                         let from = if splat { a } else { a.add(row * columns) };
-                        scatter(to, from, columns, stride, convert, splat);
+                        if element == Element::Half && stride == 1 && !splat {
+                            let null = std::ptr::null();
+                            (self.code.halves.round)(to, from, null, null, columns);
+                        } else {
+                            scatter(to, from, columns, stride, element, splat);
+                        }
                     }
                 }
                 Work::GatherPairs(walk) => {

@@ -1,8 +1,8 @@
 //! When every value of a program is computed, and by which step.
 
-use super::super::memory::Region;
+use super::super::memory::{Element, Region};
 use super::simplify::Domain;
-use crate::ir::{Combine, DType, ScalarOp};
+use crate::ir::{Combine, ScalarOp};
 use crate::schedule::kernel::{Access, Instruction, Level, ValueId};
 
 /// Elements of values kept from one phase of a row to another; beyond, they are computed
@@ -292,7 +292,8 @@ impl Schedule {
             let computed = self.is_full(value)
                 && self.consumer[value].is_none()
                 && matches!(domain.program.instructions[value], Instruction::Scalar(..));
-            let dense = store.access.column_stride == 1 && store.access.dtype != DType::U32;
+            let dense = store.access.column_stride == 1
+                && Element::of(store.access.dtype) == Element::Float;
             if !computed || !dense || self.direct_store[value].is_some() {
                 continue;
             }
@@ -363,7 +364,7 @@ fn is_pair_op(op: ScalarOp) -> bool {
 
 fn loaded_in_place(instruction: &Instruction) -> bool {
     matches!(instruction, Instruction::Load(access)
-        if access.column_stride == 1 && access.dtype != DType::U32)
+        if access.column_stride == 1 && Element::of(access.dtype) == Element::Float)
 }
 
 /// The values that some result depends on.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::gemm::Soon;
+use super::super::memory::Element;
 use super::super::pool::Pool;
 use super::super::vector::combine;
 use super::grid::share;
@@ -121,15 +122,15 @@ impl LoopProgram {
     /// Lists where the memory of some rows begins that a tile reads or writes along its
     /// columns.
     pub(in super::super) fn soon(&self, rows: Range<usize>, column: usize, list: &mut Vec<Soon>) {
-        let once = |walk: &&Walk| walk.column_stride == 1 && !walk.again;
+        let once =
+            |walk: &&Walk| walk.column_stride == 1 && !walk.again && walk.element == Element::Float;
         for walk in self.code.walks.iter().filter(once) {
             if walk.strides.iter().all(|&stride| stride == 0) {
                 continue;
             }
-            let start = walk.base.wrapping_add(column);
             let at = |row: usize| row_address(&self.code.outer, &walk.strides, row);
             let soon = |address: usize| Soon {
-                from: start.wrapping_add(address),
+                from: walk.at(column + address),
                 written: walk.written,
             };
             match walk.strides[..] {

@@ -272,6 +272,7 @@ fn gathered_rows_and_an_index_outside() {
     let table: Vec<f32> = (0..rows * width).map(|i| i as f32).collect();
     let indices: Vec<u32> = (0..count as u32).map(|i| i * i % 9).collect();
     let kernel = GatherKernel {
+        rounds: false,
         table: buffers.floats(&table),
         indices: buffers.integers(&indices),
         output: buffers.empty(count * width),

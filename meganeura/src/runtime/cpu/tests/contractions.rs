@@ -1,7 +1,7 @@
 //! Contractions with everything around them.
 
 use super::{Buffers, access, dense, load, oracle, run_all, run_with};
-use crate::ir::{Combine, ScalarOp};
+use crate::ir::{Combine, Precision, ScalarOp};
 use crate::runtime::cpu::depth;
 use crate::runtime::cpu::vector::InstructionSet;
 use crate::schedule::kernel::{
@@ -49,11 +49,25 @@ fn plain(
             }],
             accumulates: Vec::new(),
         },
+        precision: Precision::F32,
     };
     (kernel, output)
 }
 
 fn check(kernel: ContractKernel, buffers: &Buffers) {
+    for precision in [Precision::F32, Precision::BF16] {
+        let kernel = kernel.clone();
+        check_precision(
+            ContractKernel {
+                precision,
+                ..kernel
+            },
+            buffers,
+        );
+    }
+}
+
+fn check_precision(kernel: ContractKernel, buffers: &Buffers) {
     let action = Action::Contract(kernel);
     let expected = oracle::run(&action, buffers);
     let set = InstructionSet::detect();

@@ -1,7 +1,7 @@
 //! Contractions over several axes: convolutions in all directions against direct ones.
 
 use super::{Buffers, run_with};
-use crate::ir::DType;
+use crate::ir::{DType, Precision};
 use crate::runtime::cpu::vector::InstructionSet;
 use crate::schedule::kernel::{
     Access, Action, Body, BufferId, ContractKernel, Instruction, Operand, Program, Store,
@@ -176,6 +176,7 @@ impl Convolution {
             left: loaded(access(w, 0, &weight)),
             right: loaded(access(x, 0, &windows)),
             epilogue: stored(access(output, 0, &result)),
+            precision: Precision::F32,
         };
         (kernel, output, expected)
     }
@@ -211,6 +212,7 @@ impl Convolution {
             left: loaded(access(g, 0, &gradient)),
             right: loaded(access(x, 0, &windows)),
             epilogue: stored(access(output, 0, &[self.outputs * k, k, 1])),
+            precision: Precision::F32,
         };
         (kernel, output, expected)
     }
@@ -299,6 +301,18 @@ fn cases() -> Vec<Convolution> {
     ]
 }
 
+/// Forward and weight's gradient of convolutions of different kinds.
+pub(in super::super) fn some_kernels() -> Vec<(ContractKernel, Buffers)> {
+    let mut kernels = Vec::new();
+    for case in [0, 2, 6].map(|index| cases()[index]) {
+        let mut buffers = Buffers::default();
+        kernels.push((case.forward(&mut buffers).0, buffers));
+        let mut buffers = Buffers::default();
+        kernels.push((case.weight(&mut buffers).0, buffers));
+    }
+    kernels
+}
+
 #[test]
 fn forward() {
     for case in cases() {
@@ -341,6 +355,7 @@ fn windows_on_the_left() {
             left: loaded(turn(&windows, 3, 3)),
             right: loaded(turn(&gradient, 1, 3)),
             epilogue: stored(access(output, 0, &[case.outputs * k, 1, k])),
+            precision: Precision::F32,
         };
         check(turned, output, &expected, &buffers);
     }

@@ -3,7 +3,7 @@
 mod attention;
 mod basics;
 mod contractions;
-mod convolutions;
+pub(super) mod convolutions;
 mod oracle;
 mod random;
 
@@ -11,7 +11,7 @@ use std::num::NonZero;
 
 use super::CpuExecutor;
 use super::vector::InstructionSet;
-use crate::ir::DType;
+use crate::ir::{DType, Precision};
 use crate::plan::{Buffer, Plan, Role};
 use crate::runtime::{Binding, Executor, RunError};
 use crate::schedule::kernel::{Access, Action, BufferId, Instruction, Kernel};
@@ -23,8 +23,33 @@ pub(super) struct Buffers(pub(super) Vec<Contents>);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Contents {
     pub(super) dtype: DType,
-    /// Floats or integers, as their bits.
+    /// Floats or integers, as their bits; of halves, those of the floats that they stand for.
     pub(super) bits: Vec<u32>,
+}
+
+impl Contents {
+    /// As memory holds it.
+    fn packed(&self) -> Vec<u32> {
+        if self.dtype != DType::BF16 {
+            return self.bits.clone();
+        }
+        let pairs = self.bits.chunks(2);
+        let upper = |bits: Option<&u32>| bits.map_or(0, |bits| bits >> 16);
+        pairs
+            .map(|pair| upper(pair.first()) | upper(pair.get(1)) << 16)
+            .collect()
+    }
+
+    /// What memory holds.
+    fn unpack(&mut self, packed: &[u32]) {
+        if self.dtype != DType::BF16 {
+            self.bits.copy_from_slice(packed);
+            return;
+        }
+        for (index, bits) in self.bits.iter_mut().enumerate() {
+            *bits = packed[index / 2] >> (16 * (index % 2)) << 16;
+        }
+    }
 }
 
 impl Buffers {
@@ -35,6 +60,12 @@ impl Buffers {
 
     pub(super) fn integers(&mut self, values: &[u32]) -> BufferId {
         self.push(DType::U32, values.to_vec())
+    }
+
+    /// Floats that memory holds as bf16; they are rounded.
+    pub(super) fn halves(&mut self, values: &[f32]) -> BufferId {
+        let rounded = values.iter().map(|&value| Precision::BF16.round(value));
+        self.push(DType::BF16, rounded.map(f32::to_bits).collect())
     }
 
     /// Floats that no kernel writes by accident.
@@ -70,6 +101,16 @@ pub(super) fn run_all(
     threads: usize,
     set: InstructionSet,
 ) -> Result<Buffers, RunError> {
+    let mut executor = CpuExecutor::with_instructions(NonZero::new(threads), set);
+    run_on(&mut executor, actions, buffers)
+}
+
+/// Runs kernels one after the other, twice, on an executor.
+pub(super) fn run_on(
+    executor: &mut CpuExecutor,
+    actions: &[Action],
+    buffers: &Buffers,
+) -> Result<Buffers, RunError> {
     let kernel = |action: &Action| Kernel {
         name: "test".to_owned(),
         action: action.clone(),
@@ -88,7 +129,6 @@ pub(super) fn run_all(
         kernels: actions.iter().map(kernel).collect(),
         ..Plan::default()
     };
-    let mut executor = CpuExecutor::with_instructions(NonZero::new(threads), set);
     let mut bindings = Vec::new();
     for (index, contents) in buffers.0.iter().enumerate() {
         bindings.push(Binding {
@@ -100,12 +140,14 @@ pub(super) fn run_all(
     let mut results = Vec::new();
     for _ in 0..2 {
         for (contents, binding) in buffers.0.iter().zip(&bindings) {
-            executor.write(binding.memory, &contents.bits)?;
+            executor.write(binding.memory, &contents.packed())?;
         }
         executor.run(program)?;
         let mut result = buffers.clone();
         for (contents, binding) in result.0.iter_mut().zip(&bindings) {
-            executor.read(binding.memory, &mut contents.bits)?;
+            let mut packed = contents.packed();
+            executor.read(binding.memory, &mut packed)?;
+            contents.unpack(&packed);
         }
         results.push(result);
     }

@@ -1,7 +1,7 @@
 //! Loop kernels in double precision, with a bound on what rounding may do.
 
 use super::Buffers;
-use crate::ir::{Combine, DType, ScalarOp};
+use crate::ir::{Combine, DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
     Access, Action, Body, ContractKernel, Instruction, LoopKernel, Operand, Program,
 };
@@ -21,6 +21,19 @@ impl Number {
         Number { value, error: 0.0 }
     }
 
+    /// An operand as a product takes it. What is not exact may be rounded the other way.
+    fn rounded(self, precision: Precision) -> Self {
+        if precision == Precision::F32 {
+            return self;
+        }
+        let value = f64::from(precision.round(self.value as f32));
+        let error = match self.error {
+            0.0 => 0.0,
+            error => error + value.abs() / 128.0,
+        };
+        Number { value, error }
+    }
+
     /// A computed number: what it comes from, plus rounding, unless floats overflow.
     fn computed(value: f64, error: f64, roundings: f64) -> Self {
         let error = error + roundings * ROUNDING * value.abs() + 1e-44;
@@ -31,6 +44,23 @@ impl Number {
             () => f64::INFINITY,
         };
         Number { value, error }
+    }
+
+    /// As bf16 holds it: whatever a number as near as this may be rounded to.
+    fn halved(self) -> Self {
+        let round = |value: f64| f64::from(Precision::BF16.round(value as f32));
+        let [low, high] = [-1.0, 1.0].map(|side| round(self.value + side * self.error));
+        match high - low {
+            _ if self.error == 0.0 => Number::exact(round(self.value)),
+            width if width.is_finite() => Number {
+                value: low + width / 2.0,
+                error: width / 2.0,
+            },
+            _ => Number {
+                value: round(self.value),
+                error: f64::INFINITY,
+            },
+        }
     }
 
     /// Whether it and another inexact number may be one.
@@ -238,8 +268,8 @@ fn contract(kernel: &ContractKernel, buffers: &Buffers, results: &mut Results) {
             .map(|k| {
                 let left = at([&rows_at[*m], &depth_at[k]]);
                 let right = at([&depth_at[k], &columns_at[column]]);
-                let left = element(&kernel.left, buffers, &left);
-                let right = element(&kernel.right, buffers, &right);
+                let left = element(&kernel.left, buffers, &left).rounded(kernel.precision);
+                let right = element(&kernel.right, buffers, &right).rounded(kernel.precision);
                 scalar(ScalarOp::Multiply, &[left, right])
             })
             .collect();
@@ -307,7 +337,10 @@ fn run_body(
             let row = values[store.value.index()].iter().take(count);
             for (column, &value) in row.enumerate() {
                 let to = address(&store.access, &index, column);
-                results[store.access.buffer.index()][to] = Some(value);
+                results[store.access.buffer.index()][to] = Some(match store.access.dtype {
+                    DType::BF16 => value.halved(),
+                    _ => value,
+                });
             }
         }
         for (sums, sum) in sums.iter_mut().zip(&body.accumulates) {

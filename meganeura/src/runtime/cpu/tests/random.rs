@@ -45,6 +45,14 @@ impl Random {
     }
 }
 
+/// How a buffer may hold floats.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Floats {
+    Whole,
+    /// Some of them as bf16.
+    Any,
+}
+
 /// A kernel under construction.
 struct Maker {
     random: Random,
@@ -56,7 +64,7 @@ struct Maker {
 
 impl Maker {
     /// A buffer and an access to it: some axes in some order, the others repeated.
-    fn access(&mut self, keep: usize, columns: bool, output: bool) -> Access {
+    fn access(&mut self, keep: usize, columns: bool, output: bool, floats: Floats) -> Access {
         let mut axes: Vec<usize> = (0..self.outer.len())
             .filter(|_| output || self.random.chance(keep))
             .collect();
@@ -81,7 +89,13 @@ impl Maker {
         let offset = self.random.pick(&[0, 0, 0, 3, 17]);
         let elements = size + offset + self.random.below(2);
         let integers = !output && self.random.chance(10);
-        let buffer = if integers {
+        let halves = !integers && floats == Floats::Any && self.random.chance(25);
+        let buffer = if halves && output {
+            self.buffers.halves(&vec![-77.0; elements])
+        } else if halves {
+            let values: Vec<f32> = (0..elements).map(|_| self.random.float()).collect();
+            self.buffers.halves(&values)
+        } else if integers {
             let values: Vec<u32> = (0..elements).map(|_| self.random.below(5) as u32).collect();
             self.buffers.integers(&values)
         } else if output {
@@ -92,7 +106,7 @@ impl Maker {
         };
         Access {
             buffer,
-            dtype: if integers { DType::U32 } else { DType::F32 },
+            dtype: self.buffers.0[buffer.index()].dtype,
             offset,
             strides,
             column_stride,
@@ -136,7 +150,7 @@ impl Maker {
         let instruction = match kind {
             0..=19 => {
                 let columns = self.random.chance(75);
-                Instruction::Load(self.access(70, columns, false))
+                Instruction::Load(self.access(70, columns, false, Floats::Any))
             }
             20..=23 => Instruction::Constant(self.random.float()),
             24..=25 => Instruction::ColumnIndex,
@@ -178,13 +192,13 @@ impl Maker {
         for _ in 0..1 + self.random.below(3) {
             let value = self.value();
             let row = levels[value.index()] == Level::Row && self.random.chance(60);
-            let access = self.access(100, !row, true);
+            let access = self.access(100, !row, true, Floats::Any);
             body.stores.push(Store { value, access });
         }
         for _ in 0..self.random.below(3) {
             let value = self.value();
             let columns = self.random.chance(60);
-            let mut access = self.access(100, columns, true);
+            let mut access = self.access(100, columns, true, Floats::Whole);
             for stride in &mut access.strides {
                 if self.random.chance(70) {
                     *stride = 0;
@@ -231,7 +245,7 @@ pub(super) fn kernel(seed: u64) -> (LoopKernel, Buffers) {
         buffers: Buffers::default(),
         program: Program::default(),
     };
-    let first = maker.access(90, true, false);
+    let first = maker.access(90, true, false, Floats::Any);
     maker.program.push(Instruction::Load(first));
     let reduces = maker.random.chance(50);
     for _ in 0..2 + maker.random.below(14) {
@@ -276,7 +290,7 @@ fn random_programs_can_work_in_place() {
         let loads: Vec<Access> = kernel.body.program.loads().cloned().collect();
         let Some(load) = loads.iter().find(|load| {
             let axes = kernel.outer.iter().zip(&load.strides);
-            load.dtype == DType::F32
+            load.dtype != DType::U32
                 && (load.column_stride != 0 || kernel.columns < 2)
                 && axes.clone().all(|(&dim, &stride)| dim < 2 || stride != 0)
         }) else {

@@ -89,6 +89,35 @@ impl Lanes for Avx2 {
         unsafe { _mm256_maskstore_ps(to, first(count), self.0) };
     }
 
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u16) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let words = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            Avx2(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(words)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(self, to: *mut u16) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_castps_si256(self.0);
+            let upper = _mm256_srli_epi32::<16>(bits);
+            let odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+            let sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+            let nearest = _mm256_srli_epi32::<16>(sum);
+            let quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+            let no_number = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
+            let no_number = _mm256_castps_si256(no_number);
+            let halves = _mm256_blendv_epi8(nearest, quiet, no_number);
+            // Each half of the register packs for itself: the first and third quarter remain.
+            let packed = _mm256_packus_epi32(halves, halves);
+            let packed = _mm256_permute4x64_epi64::<0b1000>(packed);
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed));
+        }
+    }
+
     intrinsics! {
         add(other) = |x, other| _mm256_add_ps(x, other);
         subtract(other) = |x, other| _mm256_sub_ps(x, other);

@@ -35,6 +35,39 @@ fn first(count: usize) -> __mmask16 {
     ((1u32 << count) - 1) as __mmask16
 }
 
+/// Halves as floats.
+///
+/// # Safety
+/// The instruction set must be there.
+#[inline(always)]
+unsafe fn widened(halves: __m256i) -> Avx512 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let words = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves));
+        Avx512(_mm512_castsi512_ps(words))
+    }
+}
+
+/// Floats as the nearest halves. The instruction for it would take the smallest floats for 0.
+///
+/// # Safety
+/// The instruction set must be there.
+#[inline(always)]
+unsafe fn rounded(floats: __m512) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let bits = _mm512_castps_si512(floats);
+        let upper = _mm512_srli_epi32::<16>(bits);
+        let odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+        let sum = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+        let nearest = _mm512_srli_epi32::<16>(sum);
+        let no_number = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(floats, floats);
+        let quiet = _mm512_set1_epi32(0x40);
+        let halves = _mm512_mask_or_epi32(nearest, no_number, upper, quiet);
+        _mm512_cvtepi32_epi16(halves)
+    }
+}
+
 impl Lanes for Avx512 {
     type Mask = __mmask16;
     const COUNT: usize = 16;
@@ -67,6 +100,30 @@ impl Lanes for Avx512 {
     unsafe fn store_partial(self, to: *mut f32, count: usize) {
         // SAFETY: the caller's promise; masked lanes are not written.
         unsafe { _mm512_mask_storeu_ps(to, first(count), self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u16) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { widened(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves_partial(from: *const u16, count: usize) -> Self {
+        // SAFETY: the caller's promise; masked lanes are not read.
+        unsafe { widened(_mm256_maskz_loadu_epi16(first(count), from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(self, to: *mut u16) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_si256(to.cast(), rounded(self.0)) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves_partial(self, to: *mut u16, count: usize) {
+        // SAFETY: the caller's promise; masked lanes are not written.
+        unsafe { _mm256_mask_storeu_epi16(to.cast(), first(count), rounded(self.0)) };
     }
 
     #[inline(always)]

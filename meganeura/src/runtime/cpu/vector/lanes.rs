@@ -1,3 +1,5 @@
+use crate::ir::bf16;
+
 /// A vector of floats.
 ///
 /// A value of an implementing type is the proof that its instruction set is there: the
@@ -38,6 +40,47 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// The memory must be there.
     unsafe fn store_partial(self, to: *mut f32, count: usize);
+
+    /// `COUNT` halves from memory, widened.
+    ///
+    /// # Safety
+    /// The instruction set and the halves must be there.
+    unsafe fn load_halves(from: *const u16) -> Self;
+
+    /// All lanes to memory, each rounded to the nearest half.
+    ///
+    /// # Safety
+    /// The memory must be there.
+    unsafe fn store_halves(self, to: *mut u16);
+
+    /// `count` halves from memory, fewer than `COUNT`; the other lanes are 0.
+    ///
+    /// # Safety
+    /// The instruction set and the halves must be there.
+    #[inline(always)]
+    unsafe fn load_halves_partial(from: *const u16, count: usize) -> Self {
+        let mut halves = [0; 16];
+        for (i, half) in halves.iter_mut().enumerate().take(count) {
+            // SAFETY: the caller's promise.
+            *half = unsafe { from.add(i).read() };
+        }
+        // SAFETY: no vector has more lanes.
+        unsafe { Self::load_halves(halves.as_ptr()) }
+    }
+
+    /// The first `count` lanes to memory, fewer than `COUNT`, each rounded to the nearest half.
+    ///
+    /// # Safety
+    /// The memory must be there.
+    #[inline(always)]
+    unsafe fn store_halves_partial(self, to: *mut u16, count: usize) {
+        let mut halves = [0; 16];
+        // SAFETY: no vector has more lanes; the caller's promise.
+        unsafe {
+            self.store_halves(halves.as_mut_ptr());
+            to.copy_from_nonoverlapping(halves.as_ptr(), count);
+        }
+    }
 
     /// `count` floats from every second place in memory, up to `COUNT`; other lanes may be
     /// anything.
@@ -206,6 +249,29 @@ impl Lanes for Portable {
             // SAFETY: the caller's promise.
             unsafe { to.add(i).write(lane) };
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u16) -> Self {
+        // SAFETY: the caller's promise.
+        Portable(unsafe { from.cast::<[u16; 8]>().read_unaligned() }.map(bf16::widen))
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(self, to: *mut u16) {
+        // Both results are there for every lane, so that compilers find vectors.
+        let halves = self.0.map(|value| {
+            let bits = value.to_bits();
+            let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+            let half = if value.is_nan() {
+                bits | 0x40_0000
+            } else {
+                rounded
+            };
+            (half >> 16) as u16
+        });
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[u16; 8]>().write_unaligned(halves) };
     }
 
     #[inline(always)]

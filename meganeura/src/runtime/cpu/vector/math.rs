@@ -2,7 +2,7 @@
 //!
 //! The polynomials are weighted least-squares fits on Chebyshev points, reweighted until
 //! the error is level. Bounds, held to by the tests below in units in the last place of
-//! the result: exp 2, log 2, tanh 6, sigmoid 3, erf 3, 1/√x 1.5, sine and cosine 2 or 1e-7
+//! the result: exp and exp2 2, log 2, tanh 6, sigmoid 3, erf 3, 1/√x 1.5, sine and cosine 2 or 1e-7
 //! absolute.
 
 use super::lanes::Lanes;
@@ -42,6 +42,27 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
     );
     let one = x.constant(1.0);
     let value = tail.multiply_add(r.multiply(r), r).add(one);
+    value.scale(n)
+}
+
+/// 2ˣ
+#[inline(always)]
+pub(super) fn exp2<L: Lanes>(x: L) -> L {
+    // Beyond these the result is infinity or 0. A NaN passes both.
+    let x = x.constant(-151.0).larger(x);
+    let x = x.constant(129.0).smaller(x);
+    let n = x.round();
+    let value = polynomial(
+        x.subtract(n),
+        [
+            1.0,
+            0.693_147,
+            0.240_222_42,
+            0.055_507_008,
+            0.009_671_497,
+            0.001_327_406_8,
+        ],
+    );
     value.scale(n)
 }
 

@@ -51,6 +51,10 @@ pub(crate) enum Form {
     Fold(Combine, Kind),
     /// The sum of all products `a · b`.
     Dot([Kind; 2]),
+    /// Halves (`a` points to them) as floats.
+    Widen,
+    /// Floats as the nearest halves (`to` points to them).
+    Round(Kind),
 }
 
 /// The loop for a form.
@@ -266,6 +270,48 @@ unsafe fn map<L: Lanes, F: Function, A: Source, B: Source, C: Source>(
     }
 }
 
+/// Widens `count` halves.
+///
+/// # Safety
+/// As for [`map`], but that `a` points to halves.
+#[inline(always)]
+unsafe fn widen<L: Lanes>(to: *mut f32, a: *const u16, count: usize) {
+    // SAFETY: the caller's promise; indices stay within `count`.
+    unsafe {
+        let whole = count - count % L::COUNT;
+        for i in (0..whole).step_by(L::COUNT) {
+            L::load_halves(a.add(i)).store(to.add(i));
+        }
+        if whole < count {
+            let rest = count - whole;
+            L::load_halves_partial(a.add(whole), rest).store_partial(to.add(whole), rest);
+        }
+    }
+}
+
+/// Rounds `count` floats to halves.
+///
+/// # Safety
+/// As for [`map`], but that `to` points to halves.
+#[inline(always)]
+unsafe fn round<L: Lanes, A: Source>(to: *mut u16, a: *const f32, count: usize) {
+    if count == 0 {
+        return;
+    }
+    // SAFETY: the caller's promise; indices stay within `count`.
+    unsafe {
+        let a = A::ready::<L>(a);
+        let whole = count - count % L::COUNT;
+        for i in (0..whole).step_by(L::COUNT) {
+            A::vector::<L>(a, i).store_halves(to.add(i));
+        }
+        if whole < count {
+            let rest = count - whole;
+            A::part::<L>(a, whole, rest).store_halves_partial(to.add(whole), rest);
+        }
+    }
+}
+
 /// How vectors become one number.
 trait Folding {
     const COMBINE: Combine;
@@ -404,6 +450,30 @@ macro_rules! instantiate {
                 unsafe { fold::<$lanes, K, F, A, B>(to, a, b, count) }
             }
 
+            $(#[$features])?
+            unsafe fn widened(
+                to: *mut f32,
+                a: *const f32,
+                _: *const f32,
+                _: *const f32,
+                count: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { widen::<$lanes>(to, a.cast(), count) }
+            }
+
+            $(#[$features])?
+            unsafe fn rounded<A: Source>(
+                to: *mut f32,
+                a: *const f32,
+                _: *const f32,
+                _: *const f32,
+                count: usize,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { round::<$lanes, A>(to.cast(), a, count) }
+            }
+
             fn unary<F: Function>(kind: Kind) -> VectorFn {
                 match kind {
                     Kind::Stream => mapped::<F, Stream, Absent, Absent>,
@@ -474,6 +544,9 @@ macro_rules! instantiate {
                     Form::Fold(Combine::Sum, kind) => folding::<Sum>(kind),
                     Form::Fold(Combine::Maximum, kind) => folding::<Largest>(kind),
                     Form::Dot(kinds) => dot(kinds),
+                    Form::Widen => widened,
+                    Form::Round(Kind::Stream) => rounded::<Stream>,
+                    Form::Round(Kind::Splat) => rounded::<Splat>,
                 }
             }
 

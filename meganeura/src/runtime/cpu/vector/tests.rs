@@ -1,5 +1,5 @@
 use super::{Form, InstructionSet, Kind, lookup};
-use crate::ir::ScalarOp;
+use crate::ir::{ScalarOp, bf16};
 
 /// An operation on many floats.
 fn apply(set: InstructionSet, op: ScalarOp, from: &[f32]) -> Vec<f32> {
@@ -96,6 +96,42 @@ fn functions_keep_their_bounds() {
         let worst = worst(op, &from, absolute);
         println!("{op:?}: {worst:.2}");
         assert!(worst <= bound, "{op:?}: {worst} units in the last place");
+    }
+}
+
+#[test]
+fn halves_are_rounded_alike_everywhere() {
+    let from: Vec<f32> = magnitudes()
+        .into_iter()
+        .chain(SPECIAL)
+        .chain(
+            (0..=0xffff)
+                .flat_map(|low| [0x3f80_0000, 0xbf81_0000, 0x7f80_0000].map(|high| high | low))
+                .map(f32::from_bits),
+        )
+        .collect();
+    let null = std::ptr::null();
+    for set in InstructionSet::available() {
+        for count in [from.len(), 1, 7, 19, 33] {
+            let from = &from[from.len() - count..];
+            let (mut halves, mut back) = (vec![7u16; count + 1], vec![7.0f32; count + 1]);
+            let [round, widen] =
+                [Form::Round(Kind::Stream), Form::Widen].map(|form| lookup(set, form));
+            // SAFETY: there are as many floats and halves.
+            unsafe {
+                round(halves.as_mut_ptr().cast(), from.as_ptr(), null, null, count);
+                widen(back.as_mut_ptr(), halves.as_ptr().cast(), null, null, count);
+            }
+            assert_eq!((halves.pop(), back.pop()), (Some(7), Some(7.0)));
+            for ((value, half), back) in from.iter().zip(halves).zip(back) {
+                assert_eq!(half, bf16::round(*value), "{set:?}: {value}");
+                assert_eq!(
+                    back.to_bits(),
+                    bf16::widen(half).to_bits(),
+                    "{set:?}: {half}"
+                );
+            }
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! How values come from memory.
 
+use super::super::super::memory::Element;
+use super::super::super::vector::Form;
 use super::super::program::{NO_SLOT, Origin, Shape, Slot, Walk, Work};
 use super::{Compiler, Place};
-use crate::ir::DType;
 use crate::schedule::kernel::{Access, Level};
 
 impl Compiler<'_> {
@@ -11,7 +12,7 @@ impl Compiler<'_> {
         let walk = self.code.walks.len();
         let slot = self.slot(Origin::Walk(walk));
         let region = self.buffers[access.buffer.index()];
-        let base = region.base.wrapping_add(access.offset);
+        let base = region.at(access.offset);
         let same = |other: &Walk| other.base == base && other.strides == access.strides;
         let known = self.code.walks.iter().any(same);
         let pitch = match pitch(&self.domain.outer, &access.strides) {
@@ -21,6 +22,7 @@ impl Compiler<'_> {
         self.code.walks.push(Walk {
             slot,
             base,
+            element: Element::of(access.dtype),
             region,
             strides: access.strides.clone(),
             column_stride: access.column_stride,
@@ -47,7 +49,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn row_load(&mut self, value: usize, access: &Access) -> Place {
-        let convert = access.dtype == DType::U32;
+        let element = Element::of(access.dtype);
         let pitch = pitch(&self.domain.outer, &access.strides);
         let shape = match pitch {
             _ if self.wide() => Some(Shape::Row),
@@ -56,7 +58,7 @@ impl Compiler<'_> {
             _ => None,
         };
         match shape {
-            Some(shape) if !convert && !self.schedule.overwritten[value] => {
+            Some(shape) if element == Element::Float && !self.schedule.overwritten[value] => {
                 let walk = self.walk(access, false);
                 Place {
                     slot: self.code.walks[walk].slot,
@@ -67,7 +69,7 @@ impl Compiler<'_> {
                 let walk = self.walk(access, false);
                 let from = [self.code.walks[walk].slot, NO_SLOT, NO_SLOT];
                 let slot = self.register(false);
-                let work = Work::Gather { stride: 0, convert };
+                let work = Work::Gather { stride: 0, element };
                 self.push(Level::Row, work, slot, from);
                 Place {
                     slot,
@@ -87,7 +89,7 @@ impl Compiler<'_> {
         let work = Work::GatherRows {
             walk,
             stride: access.column_stride,
-            convert: access.dtype == DType::U32,
+            element: Element::of(access.dtype),
             full,
         };
         let level = if full { Level::Full } else { Level::Row };
@@ -97,15 +99,30 @@ impl Compiler<'_> {
 
     /// Whether the tiles of an access are dense floats, so that steps can work in place.
     pub(super) fn in_place(&self, access: &Access) -> bool {
-        let dense = access.column_stride == 1 && access.dtype != DType::U32;
+        Element::of(access.dtype) == Element::Float && self.is_dense(access)
+    }
+
+    /// Whether they are dense halves.
+    pub(super) fn is_dense_halves(&self, access: &Access) -> bool {
+        Element::of(access.dtype) == Element::Half && self.is_dense(access)
+    }
+
+    fn is_dense(&self, access: &Access) -> bool {
         let rows = pitch(&self.domain.outer, &access.strides) == Some(self.domain.columns);
-        dense && (self.wide() || rows)
+        access.column_stride == 1 && (self.wide() || rows)
     }
 
     pub(super) fn full_load(&mut self, access: &Access) -> Slot {
         if self.in_place(access) {
             let walk = self.walk(access, false);
             return self.code.walks[walk].slot;
+        }
+        if self.is_dense_halves(access) {
+            let walk = self.walk(access, false);
+            let from = [self.code.walks[walk].slot, NO_SLOT, NO_SLOT];
+            let slot = self.register(true);
+            self.vector(Level::Full, Form::Widen, slot, from);
+            return slot;
         }
         if !self.wide() {
             return self.gather_rows(access, true);
@@ -115,7 +132,7 @@ impl Compiler<'_> {
         let slot = self.register(true);
         let work = Work::Gather {
             stride: access.column_stride,
-            convert: access.dtype == DType::U32,
+            element: Element::of(access.dtype),
         };
         self.push(Level::Full, work, slot, from);
         slot

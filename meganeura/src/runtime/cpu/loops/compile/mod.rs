@@ -6,7 +6,7 @@ mod results;
 
 use super::super::memory::Region;
 use super::super::vector::{Form, InstructionSet, Kind, PairOp, lookup};
-use super::program::{Code, NO_SLOT, Origin, Phase, Shape, Slot, Step, Tiling, Work};
+use super::program::{Code, HalfMoves, NO_SLOT, Origin, Phase, Shape, Slot, Step, Tiling, Work};
 use super::schedule::{Consumer, Schedule};
 use super::simplify::Domain;
 use super::{again, fuse, registers};
@@ -69,6 +69,10 @@ pub(super) fn compile(
         scratch: 0,
         rows_stay_whole: schedule.rows_stay_whole,
         moves: set.row_moves(),
+        halves: HalfMoves {
+            widen: lookup(set, Form::Widen),
+            round: lookup(set, Form::Round(Kind::Stream)),
+        },
     };
     let count = domain.program.instructions.len();
     let mut compiler = Compiler {

@@ -1,5 +1,6 @@
 //! Rows that take turns in memory, as the places of windows do, go there and back together.
 
+use super::super::super::memory::Element;
 use super::super::program::{Code, NO_SLOT, Step, Walk, Work};
 
 /// Joins steps that gather or scatter every second element with those for the elements between.
@@ -88,7 +89,7 @@ fn gathered(step: &Step) -> Option<usize> {
         Work::GatherRows {
             walk,
             stride: 2,
-            convert: false,
+            element: Element::Float,
             full: true,
         } => Some(walk),
         _ => None,
@@ -101,7 +102,7 @@ fn scattered(step: &Step) -> Option<usize> {
         Work::ScatterRows {
             walk,
             stride: 2,
-            convert: false,
+            element: Element::Float,
             full: true,
             splat: false,
         } => Some(walk),

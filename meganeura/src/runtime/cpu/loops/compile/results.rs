@@ -1,9 +1,10 @@
 //! Where values go: reductions, accumulates and stores.
 
+use super::super::super::memory::Element;
 use super::super::super::vector::{Form, Kind, PairOp, lookup};
 use super::super::program::{Fold, NO_SLOT, Origin, Pending, Shape, Slot, Step, Sum, Work};
 use super::{Compiler, combining};
-use crate::ir::{Combine, DType, ScalarOp};
+use crate::ir::{Combine, ScalarOp};
 use crate::schedule::kernel::{Access, Instruction, Level};
 
 impl Compiler<'_> {
@@ -27,12 +28,11 @@ impl Compiler<'_> {
             let span = steps.map(|(&dim, &stride)| dim.saturating_sub(1) * stride);
             let last_column = self.domain.columns.saturating_sub(1) * access.column_stride;
             let merge = Form::Binary(combining(sum.combine), [Kind::Stream, Kind::Stream]);
-            let base = self.buffers[access.buffer.index()].base;
             self.code.sums.push(Sum {
                 combine: sum.combine,
                 strides: access.strides.clone(),
                 column_stride: access.column_stride,
-                output: base.wrapping_add(access.offset),
+                output: self.buffers[access.buffer.index()].at(access.offset),
                 span: span.sum::<usize>() + last_column + 1,
                 pending,
                 merge: lookup(self.set, merge),
@@ -142,7 +142,7 @@ impl Compiler<'_> {
 
     /// A store for each column.
     pub(super) fn store(&mut self, value: usize, access: &Access) {
-        let convert = access.dtype == DType::U32;
+        let element = Element::of(access.dtype);
         let (slot, kind) = self.operand(value, Level::Full);
         let from = [slot, NO_SLOT, NO_SLOT];
         let stride = access.column_stride;
@@ -152,12 +152,16 @@ impl Compiler<'_> {
             let to = self.code.walks[walk].slot;
             let form = Form::Unary(ScalarOp::Identity, kind);
             self.vector(Level::Full, form, to, from);
+        } else if self.is_dense_halves(access) {
+            let walk = self.written_walk(access, false);
+            let to = self.code.walks[walk].slot;
+            self.vector(Level::Full, Form::Round(kind), to, from);
         } else if self.wide() {
             let walk = self.written_walk(access, false);
             let to = self.code.walks[walk].slot;
             let work = Work::Scatter {
                 stride,
-                convert,
+                element,
                 splat,
             };
             self.push(Level::Full, work, to, from);
@@ -166,7 +170,7 @@ impl Compiler<'_> {
             let work = Work::ScatterRows {
                 walk,
                 stride,
-                convert,
+                element,
                 full: true,
                 splat,
             };
@@ -202,14 +206,14 @@ impl Compiler<'_> {
             if self.is_full(store.value.index()) || store.access.column_stride != 0 {
                 continue;
             }
-            let convert = store.access.dtype == DType::U32;
+            let element = Element::of(store.access.dtype);
             let splat = place.shape == Shape::Uniform;
             let walk = self.written_walk(&store.access, !self.wide());
             if self.wide() {
                 let to = self.code.walks[walk].slot;
                 let work = Work::Scatter {
                     stride: 0,
-                    convert,
+                    element,
                     splat,
                 };
                 self.push_last(work, to, place.slot);
@@ -217,7 +221,7 @@ impl Compiler<'_> {
                 let work = Work::ScatterRows {
                     walk,
                     stride: 0,
-                    convert,
+                    element,
                     full: false,
                     splat,
                 };

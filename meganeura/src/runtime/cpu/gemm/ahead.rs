@@ -1,0 +1,99 @@
+//! Operands fetched ahead: what the next strip reads of A and the next block of B, while this
+//! one is computed. The hardware follows rows; it does not foresee the few columns of A that a
+//! weight's gradient reads of each row, nor where the next block begins. Where operands are rounded
+//! it does not see the next rows either, since all of a strip's are read before any is multiplied.
+
+use super::prepare::element;
+use super::problem::{Operand, Problem, Soon};
+use super::split;
+use std::ops::Range;
+
+/// Some rows and columns of an operand in memory, as lines of neighbouring floats.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    from: *const f32,
+    lines: usize,
+    stride: usize,
+    /// Floats of a line.
+    length: usize,
+}
+
+impl Area {
+    /// Part of an operand, if it is in memory and one of its axes is contiguous.
+    pub fn new(
+        operand: &Operand<'_>,
+        problem: &Problem<'_>,
+        batch: usize,
+        [rows, columns]: [Range<usize>; 2],
+    ) -> Option<Area> {
+        let Operand::Memory(matrix) = operand else {
+            return None;
+        };
+        let from = element(matrix, problem.batch, batch, [rows.start, columns.start]);
+        let (lines, stride, length) = match matrix.strides {
+            [stride, 1] => (rows.len(), stride, columns.len()),
+            [1, stride] => (columns.len(), stride, rows.len()),
+            _ => return None,
+        };
+        Some(Area {
+            from,
+            lines,
+            stride,
+            length,
+        })
+    }
+
+    /// Lists the share of one of several calls of micro-kernels, each of which fetches `width`
+    /// floats from a place that lies `offset` floats behind what the list says.
+    pub fn list(
+        &self,
+        width: usize,
+        [calls, call]: [usize; 2],
+        offset: usize,
+        list: &mut Vec<Soon>,
+    ) {
+        let pieces = self.length.div_ceil(width).max(1);
+        // Neighbouring calls fetch one piece of each line.
+        let calls_for_a_piece = (calls / pieces).max(1);
+        let part = match pieces <= calls {
+            true => {
+                (call / calls_for_a_piece).min(pieces)..(call / calls_for_a_piece + 1).min(pieces)
+            }
+            false => split::part(pieces, 1, calls, call),
+        };
+        let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
+        for line in lines {
+            let from = self.from.wrapping_add(line * self.stride);
+            list.extend(part.clone().map(|piece| Soon {
+                from: from.wrapping_add(piece * width).wrapping_sub(offset),
+                written: false,
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::Matrix;
+    use super::*;
+
+    #[test]
+    fn calls_share_an_area() {
+        let data = vec![0.0; 40 * 100];
+        let operand = Operand::Memory(Matrix::new(&data, [100, 1]));
+        let right = Operand::Memory(Matrix::new(&data, [1, 100]));
+        let problem = Problem::new(&[], [40, 40, 100], operand, right).expect("it fits");
+        let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
+        for calls in [10, 3, 2] {
+            let mut list = Vec::new();
+            for call in 0..calls {
+                area.list(32, [calls, call], 7, &mut list);
+            }
+            let place = |soon: &Soon| (soon.from as usize - data.as_ptr() as usize) / 4 + 7;
+            let mut places: Vec<usize> = list.iter().map(place).collect();
+            places.sort_unstable();
+            let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
+            assert_eq!(places, all.collect::<Vec<_>>());
+        }
+    }
+}
