@@ -6,7 +6,7 @@
 mod workloads;
 
 use std::num::NonZeroUsize;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use meganeura::egraph::{CostModel, Rewrites, optimize};
@@ -14,7 +14,7 @@ use meganeura::ir::random::Stream;
 use meganeura::ir::{DType, Graph, Init, Shape, VariableKind};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
-use meganeura::runtime::{Session, SessionError, StepId};
+use meganeura::runtime::{Session, SessionError, StepId, Tuning};
 use meganeura::train::Optimizer;
 
 #[derive(Model)]
@@ -140,6 +140,9 @@ struct Arguments {
     /// Print the plan and how long each kernel takes, too.
     #[arg(long)]
     plan: bool,
+    /// Search so many seconds for a faster way to run the step, before it is timed.
+    #[arg(long, default_value_t = 0.0)]
+    tune: f64,
     /// Print so many losses and nothing else, from parameters that start as in
     /// `tests/fixtures/language_model.py`.
     #[arg(long, default_value_t = 0)]
@@ -226,6 +229,10 @@ fn main() -> Result<(), SessionError> {
         optimizer,
         count: 0,
     };
+    if arguments.tune > 0.0 {
+        let budget = Duration::try_from_secs_f64(arguments.tune).unwrap_or_default();
+        eprintln!("{}", runner.tune(budget)?);
+    }
     if arguments.losses > 0 {
         return runner.print_losses(arguments.losses);
     }
@@ -288,6 +295,18 @@ struct Runner {
 impl Runner {
     fn run(&mut self) -> Result<(), SessionError> {
         self.count += 1;
+        self.count_for_optimizer()?;
+        self.session.run(self.step)
+    }
+
+    /// Let the step be as fast as can be found in a while.
+    fn tune(&mut self, budget: Duration) -> Result<Tuning, SessionError> {
+        self.count_for_optimizer()?;
+        self.session.tune(self.step, budget)
+    }
+
+    /// Give the optimizer's inputs what they are at this count.
+    fn count_for_optimizer(&mut self) -> Result<(), SessionError> {
         if let Some(optimizer) = &self.optimizer {
             for (name, value) in optimizer.inputs(self.count) {
                 if self.session.has_input(self.step, name) {
@@ -295,7 +314,7 @@ impl Runner {
                 }
             }
         }
-        self.session.run(self.step)
+        Ok(())
     }
 
     /// Train from parameters that come of their names, as the reference program has them.

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use super::{Executor, RunError, cpu::CpuExecutor};
+use super::cpu::{Cache, CpuExecutor};
+use super::{Executor, RunError};
 
 /// Where a session runs, and why there.
 ///
@@ -15,6 +16,7 @@ use super::{Executor, RunError, cpu::CpuExecutor};
 pub struct Device {
     kind: Kind,
     reason: String,
+    cache: Cache,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,7 @@ impl Device {
         Device {
             kind: Kind::Cpu { threads: None },
             reason: "asked for".to_owned(),
+            cache: Cache::Standard,
         }
     }
 
@@ -39,6 +42,7 @@ impl Device {
                 threads: Some(threads),
             },
             reason: "asked for".to_owned(),
+            cache: Cache::Standard,
         }
     }
 
@@ -48,6 +52,7 @@ impl Device {
         Device {
             kind: Kind::Gpu,
             reason: "asked for".to_owned(),
+            cache: Cache::Standard,
         }
     }
 
@@ -57,7 +62,11 @@ impl Device {
             Ok(name) => (Kind::Gpu, format!("found {name}")),
             Err(why) => (Kind::Cpu { threads: None }, format!("no GPU: {why}")),
         };
-        Device { kind, reason }
+        Device {
+            kind,
+            reason,
+            cache: Cache::Standard,
+        }
     }
 
     /// A device by name: `cpu`, `gpu` or `best`.
@@ -86,6 +95,12 @@ impl Device {
         }
     }
 
+    /// The same with another place for what tuning finds ([`Session::tune`](super::Session::tune)).
+    /// It is read when graphs are compiled, and changes how fast they run and nothing else.
+    pub fn with_cache(self, cache: Cache) -> Device {
+        Device { cache, ..self }
+    }
+
     /// Why this device was chosen.
     pub fn reason(&self) -> &str {
         &self.reason
@@ -97,7 +112,10 @@ impl Device {
     /// When it is not there.
     pub fn executor(&self) -> Result<Box<dyn Executor>, RunError> {
         match self.kind {
-            Kind::Cpu { threads } => Ok(Box::new(CpuExecutor::new(threads))),
+            Kind::Cpu { threads } => {
+                let executor = CpuExecutor::new(threads).with_cache(self.cache.clone());
+                Ok(Box::new(executor))
+            }
             Kind::Gpu => gpu_executor(),
         }
     }

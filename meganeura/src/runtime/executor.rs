@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::Tuning;
 use crate::egraph::CostModel;
 use crate::plan::Plan;
 use crate::schedule::kernel::BufferId;
@@ -102,5 +103,15 @@ pub trait Executor {
     fn profile(&mut self, program: ProgramId) -> Result<Vec<Duration>, RunError> {
         self.run(program)?;
         Ok(Vec::new())
+    }
+
+    /// Try for so long how kernels of a program run faster, and let them. Memory is as before;
+    /// nothing happens where there is nothing to choose.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn tune(&mut self, program: ProgramId, budget: Duration) -> Result<Tuning, RunError> {
+        let _ = (program, budget);
+        Ok(Tuning::default())
     }
 }

@@ -6,9 +6,12 @@ mod executor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod session;
+mod tuning;
 mod variables;
 
+pub use cpu::Cache;
 pub use device::Device;
 pub use executor::{Binding, Executor, MemoryId, ProgramId, RunError};
 pub(crate) use session::Draft;
 pub use session::{Elements, Session, SessionError, StepId};
+pub use tuning::{Tuned, Tuning};

@@ -2,7 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::variables::Variables;
-use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError};
+use super::{Binding, Device, Executor, MemoryId, ProgramId, RunError, Tuning};
 use crate::egraph::{CostModel, Report, Rewrites, optimize};
 use crate::ir::{DType, Graph, GraphError, IndexBound, Precision, Shape, Variable};
 use crate::ops::expand;
@@ -477,6 +477,18 @@ impl Session {
             .iter()
             .map(|kernel| kernel.name.clone());
         Ok(names.zip(samples.into_iter().map(median)).collect())
+    }
+
+    /// Try for at most so long how a step runs faster, and let it. Kernels are timed in the step
+    /// itself, with the inputs it was given; variables and outputs are as before, and no result
+    /// changes by a bit. What was found is kept for later sessions where the device says
+    /// ([`Device::with_cache`]); a device with nothing to choose does nothing.
+    ///
+    /// # Errors
+    /// When an input was never given or the device fails.
+    pub fn tune(&mut self, step: StepId, budget: Duration) -> Result<Tuning, SessionError> {
+        self.check_inputs(step)?;
+        Ok(self.executor.tune(self.steps[step.0].program, budget)?)
     }
 
     fn check_inputs(&self, step: StepId) -> Result<(), SessionError> {

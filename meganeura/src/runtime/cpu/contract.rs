@@ -2,12 +2,14 @@
 
 use super::depth::{self, Common};
 use super::gemm::{
-    self, Addresses, Compound, Epilogue, GemmError, Matrix, Output, Problem, Soon, Target, Tile,
+    self, Addresses, Compound, Epilogue, GemmError, Matrix, Matter, Output, Problem, Soon, Target,
+    Tile,
 };
 use super::halves::Halves;
 use super::loops::{self, LoopProgram};
 use super::memory::{Element, Region};
 use super::pool::Pool;
+use super::tune::Choice;
 use super::vector::InstructionSet;
 use crate::ir::{DType, Precision, ScalarOp};
 use crate::schedule::kernel::{
@@ -147,13 +149,42 @@ enum After {
     Whole(Place, LoopProgram),
 }
 
-/// A contraction with its buffers.
-pub(super) struct ContractProgram {
+/// A product of operands in memory.
+struct Product {
     batch: Vec<usize>,
     size: [usize; 3],
     precision: Precision,
     left: Side,
     right: Side,
+    /// Whether its tiles are added up by blocks of rows.
+    in_blocks: bool,
+}
+
+impl Product {
+    /// Calls a function with the problem.
+    ///
+    /// # Safety
+    /// The operands are still there and nobody writes to them meanwhile.
+    unsafe fn with<R>(&self, function: impl FnOnce(&Problem<'_>) -> R) -> Result<R, GemmError> {
+        // SAFETY: the caller's promise.
+        let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
+        let (left, right) = (left.operand(), right.operand());
+        let problem = Problem::new(&self.batch, self.size, left, right)?;
+        let problem = problem.with_precision(self.precision);
+        Ok(match self.in_blocks {
+            true => function(&problem.in_blocks_of_rows(loops::BLOCK_ROWS)),
+            false => function(&problem),
+        })
+    }
+}
+
+/// A contraction with its buffers.
+pub(super) struct ContractProgram {
+    product: Product,
+    choice: Choice,
+    /// Which operands may be gathered first or not.
+    may_gather: [bool; 2],
+    workers: usize,
     /// What computes the operands that are not in memory.
     before: Vec<LoopProgram>,
     /// What is done with the product.
@@ -173,13 +204,15 @@ struct Builder<'a> {
 }
 
 impl ContractProgram {
-    /// The kernel has been checked against the buffers, and there is room for its parts.
+    /// The kernel has been checked against the buffers, and there is room for its parts. Without
+    /// a choice, rules choose.
     pub(super) fn new(
         kernel: &ContractKernel,
         buffers: &[Region],
         set: InstructionSet,
         workers: usize,
         common: &Common<'_>,
+        chosen: Option<Choice>,
     ) -> Result<Self, String> {
         let parts = depth::parts(kernel, common.rewritten);
         let cut;
@@ -198,8 +231,19 @@ impl ContractProgram {
             before: Vec::new(),
             scratch: Vec::new(),
         };
-        let left = builder.operand(&kernel.left, &kernel.m, &kernel.k)?;
-        let right = builder.operand(&kernel.right, &kernel.k, &kernel.n)?;
+        let sides = [
+            (&kernel.left, [&kernel.m[..], &kernel.k]),
+            (&kernel.right, [&kernel.k[..], &kernel.n]),
+        ];
+        let may_gather = sides.map(|(operand, axes)| may_gather(operand, axes));
+        let gathered = match chosen {
+            Some(choice) => choice.gathered,
+            None => sides.map(|(operand, _)| builder.is_shared(operand)),
+        };
+        let gathered = [0, 1].map(|side| gathered[side] && may_gather[side]);
+        let [left, right] = sides;
+        let left = builder.operand(left.0, left.1, gathered[0])?;
+        let right = builder.operand(right.0, right.1, gathered[1])?;
         let operands = [left.region(), right.region()];
         let after = match plain_store(&kernel.epilogue) {
             _ if parts > 1 => {
@@ -224,28 +268,84 @@ impl ContractProgram {
                 }
             },
         };
-        Ok(Self {
+        let product = Product {
             batch: kernel.batch.clone(),
             size: [kernel.rows(), kernel.columns(), kernel.depth()],
             precision: kernel.precision,
             left,
             right,
+            in_blocks: matches!(&after, After::Tiles(program) if program.adds_up()),
+        };
+        let chosen = chosen.map(|choice| choice.product);
+        let choose = |problem: &Problem<'_>| gemm::choose(chosen, workers, problem, after.form());
+        // SAFETY: the buffers are there, and nothing runs while a plan is loaded.
+        let chosen = unsafe { product.with(choose) }.map_err(|error| error.to_string())?;
+        Ok(Self {
+            product,
+            choice: Choice {
+                gathered,
+                product: chosen,
+            },
+            may_gather,
+            workers,
             before: builder.before,
             after,
             _scratch: builder.scratch,
         })
     }
 
-    /// Floats of scratch memory for each worker.
-    pub(super) fn scratch_elements(&self) -> usize {
-        let loops = self.before.iter().chain(self.after.program());
-        loops.map(LoopProgram::scratch_elements).max().unwrap_or(0)
+    /// Floats of scratch memory for each worker, and shared by them.
+    pub(super) fn needs(&self) -> (usize, usize) {
+        let loops = || self.before.iter().chain(self.after.program());
+        let scratch = loops().map(LoopProgram::scratch_elements).max();
+        let shared = loops().map(LoopProgram::shared_elements).max();
+        (scratch.unwrap_or(0), shared.unwrap_or(0))
     }
 
-    /// Floats of memory shared by the workers.
-    pub(super) fn shared_elements(&self) -> usize {
-        let loops = self.before.iter().chain(self.after.program());
-        loops.map(LoopProgram::shared_elements).max().unwrap_or(0)
+    /// How the product is computed.
+    pub(super) fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// Computes the product otherwise.
+    pub(super) fn choose(&mut self, product: gemm::Choice) {
+        self.choice.product = product;
+    }
+
+    /// Which operands could be gathered otherwise.
+    pub(super) fn other_gatherings(&self) -> Vec<[bool; 2]> {
+        let choices = |side: usize| match self.may_gather[side] {
+            true => vec![self.choice.gathered[side], !self.choice.gathered[side]],
+            false => vec![false],
+        };
+        let all = choices(0).into_iter().flat_map(|left| {
+            let of = move |right| [left, right];
+            choices(1).into_iter().map(of)
+        });
+        all.skip(1).collect()
+    }
+
+    /// How else the product could be computed, in one matter.
+    ///
+    /// # Safety
+    /// The buffers are still there.
+    pub(super) unsafe fn others(&self, matter: Matter) -> Vec<gemm::Choice> {
+        let (product, form) = (&self.choice.product, self.after.form());
+        let others =
+            |problem: &Problem<'_>| gemm::others(product, matter, self.workers, problem, form);
+        // SAFETY: the caller's promise; nothing is read.
+        unsafe { self.product.with(others) }.unwrap_or_default()
+    }
+
+    /// Whether two programs of one kernel add up in the same order.
+    ///
+    /// # Safety
+    /// The buffers of both are still there.
+    pub(super) unsafe fn adds_like(&self, other: &ContractProgram) -> bool {
+        // SAFETY: the caller's promise; nothing is read.
+        let [ours, theirs] =
+            [self, other].map(|program| unsafe { program.product.with(gemm::by_dots) });
+        ours == theirs
     }
 
     /// Gives the program its memory.
@@ -281,27 +381,20 @@ impl ContractProgram {
     }
 
     unsafe fn multiply(&self, pool: &Pool) -> Result<(), GemmError> {
-        // SAFETY: the caller's promise.
-        let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
-        let (left, right) = (left.operand(), right.operand());
-        let problem = Problem::new(&self.batch, self.size, left, right)?;
-        let problem = problem.with_precision(self.precision);
-        let rows = self.size[0];
-        match &self.after {
+        let multiply = |problem: &Problem<'_>| match &self.after {
             After::Store(place) | After::Whole(place, _) => {
                 // SAFETY: the caller's promise; the product overlaps no operand.
                 let target = unsafe { place.target() };
-                gemm::gemm(pool, &problem, Output::Store(target))
+                gemm::gemm_as(&self.choice.product, pool, problem, Output::Store(target))
             }
             After::Tiles(program) => {
+                let rows = self.product.size[0];
                 let work = OnTiles { program, rows };
-                let problem = match program.adds_up() {
-                    true => problem.in_blocks_of_rows(loops::BLOCK_ROWS),
-                    false => problem,
-                };
-                gemm::gemm(pool, &problem, Output::Tiles(&work))
+                gemm::gemm_as(&self.choice.product, pool, problem, Output::Tiles(&work))
             }
-        }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.product.with(multiply) }?
     }
 }
 
@@ -339,6 +432,14 @@ impl Epilogue for OnTiles<'_> {
 }
 
 impl After {
+    /// Where the product goes.
+    fn form(&self) -> gemm::Form {
+        match self {
+            After::Store(place) | After::Whole(place, _) => gemm::Form::of_memory(place.strides),
+            After::Tiles(_) => gemm::Form::Tiles,
+        }
+    }
+
     fn program(&self) -> Option<&LoopProgram> {
         match self {
             After::Store(_) => None,
@@ -377,26 +478,28 @@ impl Builder<'_> {
         })
     }
 
-    /// An operand in memory, computed first if need be.
+    /// Whether many products share an operand, which is gathered once for all of them then.
+    fn is_shared(&self, operand: &Operand) -> bool {
+        let batch = &self.kernel.batch[..];
+        let same = |access: &Access| access.strides[..batch.len()].iter().all(|&step| step == 0);
+        operand.as_load().is_some_and(same) && batch.iter().product::<usize>() > 1
+    }
+
+    /// An operand in memory, computed or gathered first if need be.
     fn operand(
         &mut self,
         operand: &Operand,
-        rows: &[usize],
-        columns: &[usize],
+        [rows, columns]: [&[usize]; 2],
+        gathered: bool,
     ) -> Result<Side, String> {
         let batch = &self.kernel.batch[..];
-        if let Some(access) = operand.as_load() {
-            // A compound operand that many products share is gathered once for all of them.
-            let shared = access.strides[..batch.len()]
-                .iter()
-                .all(|&stride| stride == 0)
-                && batch.iter().product::<usize>() > 1;
-            let compound = rows.len() > 1 || columns.len() > 1;
-            let halves = Element::of(access.dtype) == Element::Half;
-            if !(compound && (shared || halves)) {
-                let axes = [batch, rows, columns];
-                return Ok(Side::new(access, axes, &self.buffers, self.set));
-            }
+        let halves = |access: &Access| Element::of(access.dtype) == Element::Half;
+        let compound = rows.len() > 1 || columns.len() > 1;
+        if let (Some(access), false) = (operand.as_load(), gathered)
+            && !(compound && halves(access))
+        {
+            let axes = [batch, rows, columns];
+            return Ok(Side::new(access, axes, &self.buffers, self.set));
         }
         // Batch axes that the operand does not depend on are not repeated.
         let program = &operand.program;
@@ -497,6 +600,12 @@ impl Builder<'_> {
         };
         loops::compile(&after, &self.buffers, self.set, self.workers)
     }
+}
+
+/// Whether an operand's rows or columns consist of several axes of memory, so that it may be
+/// read where it lies or gathered to a matrix.
+fn may_gather(operand: &Operand, axes: [&[usize]; 2]) -> bool {
+    operand.as_load().is_some() && axes.iter().any(|axes| axes.len() > 1)
 }
 
 /// An epilogue whose accumulator is the sum of some elements in memory.

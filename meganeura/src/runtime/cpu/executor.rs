@@ -11,9 +11,10 @@ use super::index::{GatherProgram, ScatterAddProgram};
 use super::loops::{self, LoopProgram};
 use super::memory::{Memory, Region};
 use super::pool::Pool;
+use super::tune::{self, Cache, Choices, Origin, Step};
 use super::vector::InstructionSet;
 use crate::plan::{Plan, Role};
-use crate::runtime::{Binding, Executor, MemoryId, ProgramId, RunError};
+use crate::runtime::{Binding, Executor, MemoryId, ProgramId, RunError, Tuned, Tuning};
 use crate::schedule::kernel::{Action, BufferId, Kernel};
 
 /// Runs plans on this machine's cores.
@@ -25,14 +26,20 @@ pub struct CpuExecutor {
     pool: Pool,
     memories: Vec<Option<Memory>>,
     programs: Vec<Program>,
+    cache: Cache,
+    /// What tuning has found, once it is needed.
+    choices: Option<Choices>,
 }
 
 /// A plan with everything it needs.
 struct Program {
     kernels: Vec<(String, Ready)>,
-    /// The memory that the kernels point into, beside the bound one.
+    /// What they were made from.
+    origin: Origin,
+    /// The memory that the kernels point into, beside the bound one and that for scratch.
     owned: Vec<Memory>,
-    bound: Vec<MemoryId>,
+    scratch: Vec<Memory>,
+    bound: Vec<Binding>,
     /// Whether bound memory has been released.
     stale: bool,
 }
@@ -47,7 +54,7 @@ impl std::fmt::Debug for Program {
 }
 
 /// A kernel ready to run.
-enum Ready {
+pub(super) enum Ready {
     Loop(Box<LoopProgram>),
     Contract(Box<ContractProgram>),
     Gather(GatherProgram),
@@ -69,7 +76,21 @@ impl CpuExecutor {
             pool: Pool::new(threads.map_or(cores, NonZero::get)),
             memories: Vec::new(),
             programs: Vec::new(),
+            cache: Cache::Off,
+            choices: None,
         }
+    }
+
+    /// The same with a place for what tuning finds, which is looked at when a plan is loaded.
+    pub fn with_cache(self, cache: Cache) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// What tuning has found so far.
+    fn choices(&mut self) -> &mut Choices {
+        let (cache, threads) = (&self.cache, self.pool.threads());
+        self.choices
+            .get_or_insert_with(|| Choices::kept(cache, threads))
     }
 
     fn memory(&self, id: MemoryId) -> Result<&Memory, RunError> {
@@ -117,6 +138,7 @@ impl CpuExecutor {
         plan.buffers.iter().enumerate().map(region).collect()
     }
 
+    /// Makes a kernel ready, by rules where nothing was found.
     fn compile(
         &self,
         kernel: &Kernel,
@@ -134,7 +156,10 @@ impl CpuExecutor {
                 Ready::Loop(Box::new(loops::compile(kernel, regions, self.set, workers)))
             }
             Action::Contract(kernel) => {
-                let program = ContractProgram::new(kernel, regions, self.set, workers, common);
+                let choices = self.choices.as_ref();
+                let chosen = choices.and_then(|choices| choices.table.get(&tune::key(kernel)));
+                let program =
+                    ContractProgram::new(kernel, regions, self.set, workers, common, chosen);
                 Ready::Contract(Box::new(program.map_err(wrong)?))
             }
             Action::Gather(kernel) => Ready::Gather(GatherProgram::new(kernel, regions, self.set)),
@@ -158,11 +183,34 @@ struct Needs {
     shared: usize,
 }
 
+impl Needs {
+    fn add(&mut self, (scratch, shared): (usize, usize)) {
+        self.scratch = self.scratch.max(scratch);
+        self.shared = self.shared.max(shared);
+    }
+
+    /// Memory for all workers together, then for each.
+    fn reserve(&self, workers: usize) -> Result<Vec<Memory>, RunError> {
+        let floats = std::iter::once(self.shared).chain(vec![self.scratch; workers]);
+        floats
+            .map(|floats| Memory::new(floats, "scratch memory"))
+            .collect()
+    }
+}
+
+/// Where memory reserved for [`Needs`] lies: for each worker, and for all.
+fn places(scratch: &[Memory]) -> (Vec<*mut f32>, *mut f32) {
+    let mut bases = scratch.iter().map(|memory| memory.region().base);
+    let shared = bases.next().unwrap_or(std::ptr::null_mut());
+    (bases.collect(), shared)
+}
+
 impl Ready {
+    /// Floats for each worker, and for all together.
     fn needs(&self) -> (usize, usize) {
         match self {
             Ready::Loop(program) => (program.scratch_elements(), program.shared_elements()),
-            Ready::Contract(program) => (program.scratch_elements(), program.shared_elements()),
+            Ready::Contract(program) => program.needs(),
             Ready::Attention(program) => (program.scratch_elements(), 0),
             Ready::Gather(_) | Ready::ScatterAdd(_) => (0, 0),
         }
@@ -181,7 +229,7 @@ impl Ready {
     ///
     /// # Safety
     /// Everything it was compiled and bound with is still there, and nobody else uses it.
-    unsafe fn run(&self, pool: &Pool) -> Result<(), String> {
+    pub(super) unsafe fn run(&self, pool: &Pool) -> Result<(), String> {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
@@ -218,10 +266,11 @@ impl Executor for CpuExecutor {
             *slot = None;
         }
         for program in &mut self.programs {
-            if program.bound.contains(&memory) {
+            if program.bound.iter().any(|bound| bound.memory == memory) {
                 program.stale = true;
                 program.kernels = Vec::new();
                 program.owned = Vec::new();
+                program.scratch = Vec::new();
             }
         }
     }
@@ -238,23 +287,20 @@ impl Executor for CpuExecutor {
 
     fn read(&mut self, memory: MemoryId, elements: &mut [u32]) -> Result<(), RunError> {
         let region = self.memory(memory)?.region();
-        let count = elements.len().min(region.elements);
-        // SAFETY: the memory has as many elements, and nothing runs.
-        unsafe {
-            std::ptr::copy_nonoverlapping(region.base.cast(), elements.as_mut_ptr(), count);
-        }
+        self.copy_out(region, elements);
         Ok(())
     }
 
     fn load(&mut self, plan: &Plan, bindings: &[Binding]) -> Result<ProgramId, RunError> {
         let id = u32::try_from(self.programs.len());
         let id = id.map_err(|_| RunError::Failed("too many programs".to_owned()))?;
+        self.choices();
         let arena = Memory::new(plan.arena_words, "the arena")?;
         let regions = self.regions(plan, bindings, arena.region())?;
         let mut kernels = Vec::with_capacity(plan.kernels.len());
         let mut needs = Needs::default();
-        let writes: HashSet<BufferId> = plan.kernels.iter().flat_map(Kernel::writes).collect();
-        let rewritten = |buffer: BufferId| writes.contains(&buffer);
+        let written: HashSet<BufferId> = plan.kernels.iter().flat_map(Kernel::writes).collect();
+        let rewritten = |buffer: BufferId| written.contains(&buffer);
         let parts = plan.kernels.iter().map(|kernel| match &kernel.action {
             Action::Contract(kernel) => depth::elements(kernel, &rewritten),
             _ => 0,
@@ -266,29 +312,25 @@ impl Executor for CpuExecutor {
         };
         for kernel in &plan.kernels {
             let ready = self.compile(kernel, &regions, &common)?;
-            let (scratch, shared) = ready.needs();
-            needs.scratch = needs.scratch.max(scratch);
-            needs.shared = needs.shared.max(shared);
+            needs.add(ready.needs());
             kernels.push((kernel.name.clone(), ready));
         }
-        let shared = Memory::new(needs.shared, "scratch memory")?;
-        let mut owned = vec![arena];
-        for _ in 0..self.pool.threads() {
-            owned.push(Memory::new(needs.scratch, "scratch memory")?);
-        }
-        let scratch: Vec<*mut f32> = owned[1..]
-            .iter()
-            .map(|memory| memory.region().base)
-            .collect();
+        let scratch = needs.reserve(self.pool.threads())?;
+        let (workers, shared) = places(&scratch);
         for (_, kernel) in &mut kernels {
-            kernel.bind(&scratch, shared.region().base);
+            kernel.bind(&workers, shared);
         }
-        owned.push(shared);
-        owned.push(parts);
         self.programs.push(Program {
             kernels,
-            owned,
-            bound: bindings.iter().map(|binding| binding.memory).collect(),
+            origin: Origin {
+                kernels: plan.kernels.clone(),
+                regions,
+                written,
+                parts: parts.region(),
+            },
+            owned: vec![arena, parts],
+            scratch,
+            bound: bindings.to_vec(),
             stale: false,
         });
         Ok(ProgramId(id))
@@ -308,17 +350,107 @@ impl Executor for CpuExecutor {
         })?;
         Ok(durations)
     }
+
+    fn tune(&mut self, program: ProgramId, budget: Duration) -> Result<Tuning, RunError> {
+        let saved = self.save_written(program)?;
+        let tuning = self.search(program, budget);
+        for (memory, elements) in &saved {
+            self.write(*memory, elements)?;
+        }
+        tuning
+    }
 }
 
 impl CpuExecutor {
-    /// Run every kernel of a program and tell after each.
-    fn run_each(&self, program: ProgramId, mut done: impl FnMut()) -> Result<(), RunError> {
+    fn program(&self, program: ProgramId) -> Result<&Program, RunError> {
         let program = self.programs.get(program.0 as usize);
         let program = program.ok_or_else(|| RunError::Failed("no such program".to_owned()))?;
         if program.stale {
             let message = "the program's memory has been released".to_owned();
             return Err(RunError::Failed(message));
         }
+        Ok(program)
+    }
+
+    /// What is in the bound memory that a program writes.
+    fn save_written(&self, program: ProgramId) -> Result<Vec<(MemoryId, Vec<u32>)>, RunError> {
+        let Program { bound, origin, .. } = self.program(program)?;
+        let written = bound
+            .iter()
+            .filter(|bound| origin.written.contains(&bound.buffer));
+        let save = |bound: &Binding| {
+            let region = self.memory(bound.memory)?.region();
+            let mut elements = vec![0u32; region.elements];
+            self.copy_out(region, &mut elements);
+            Ok((bound.memory, elements))
+        };
+        written.map(save).collect()
+    }
+
+    /// Searches for better choices for a program and remembers them.
+    fn search(&mut self, id: ProgramId, budget: Duration) -> Result<Tuning, RunError> {
+        self.program(id)?;
+        let notes = Vec::from_iter(self.choices().note.take());
+        let (pool, set) = (&self.pool, self.set);
+        let program = &mut self.programs[id.0 as usize];
+        let kernels = &mut program.kernels;
+        // SAFETY: bound memory is there, since the program is not stale, the rest is its own, and
+        // `self` is borrowed mutably.
+        let mut step = unsafe { Step::new(pool, set, &program.origin, kernels) };
+        let mut needs = Needs::default();
+        step.kernels().for_each(|kernel| needs.add(kernel.needs()));
+        step.idle().for_each(|kernel| needs.add(kernel.needs()));
+        // Kernels have the old memory until all of them have the new one.
+        let scratch = needs.reserve(pool.threads())?;
+        let (workers, shared) = places(&scratch);
+        step.kernels()
+            .for_each(|kernel| kernel.bind(&workers, shared));
+        step.idle().for_each(|kernel| kernel.bind(&workers, shared));
+        program.scratch = scratch;
+        let outcome = tune::search(&mut step, budget, &Instant::now())?;
+        let subjects = step.subjects;
+        let found = outcome.found.iter().map(|found| {
+            let alike = &subjects[found.index];
+            Tuned {
+                kernel: program.kernels[alike.kernels()[0]].0.clone(),
+                count: alike.kernels().len(),
+                key: alike.key.clone(),
+                from: found.from.to_string(),
+                to: found.to.to_string(),
+                ratio: found.ratio,
+            }
+        });
+        let mut tuning = Tuning {
+            found: found.collect(),
+            runs: outcome.runs,
+            tried: outcome.tried,
+            steps: outcome.steps,
+            file: None,
+            notes,
+        };
+        let changes = outcome.found.iter();
+        let changes = changes.map(|found| (subjects[found.index].key.clone(), Some(found.to)));
+        let changes: Vec<_> = changes.collect();
+        if !changes.is_empty() {
+            match self.choices().remember(&changes) {
+                Ok(file) => tuning.file = file,
+                Err(note) => tuning.notes.push(note),
+            }
+        }
+        Ok(tuning)
+    }
+
+    fn copy_out(&self, region: Region, elements: &mut [u32]) {
+        let count = elements.len().min(region.elements);
+        // SAFETY: the memory has as many elements, and nothing runs.
+        unsafe {
+            std::ptr::copy_nonoverlapping(region.base.cast(), elements.as_mut_ptr(), count);
+        }
+    }
+
+    /// Run every kernel of a program and tell after each.
+    fn run_each(&self, program: ProgramId, mut done: impl FnMut()) -> Result<(), RunError> {
+        let program = self.program(program)?;
         for (name, kernel) in &program.kernels {
             // SAFETY: the accesses were checked at `load`; bound memory is there unless the
             // program is stale, the rest belongs to the program; both callers borrow `self`

@@ -13,7 +13,9 @@ mod memory;
 mod pool;
 #[cfg(test)]
 mod tests;
+mod tune;
 mod vector;
 
 pub use executor::CpuExecutor;
 pub use pool::Pool;
+pub use tune::Cache;

@@ -7,12 +7,13 @@
 //! allows, and so is B if there are too few rows to make packing worth it.
 
 use super::ahead::{Ahead, Area};
+use super::choice::Choice;
 use super::dot;
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Panel, Rows, Scratch};
 use super::problem::{Epilogue, Matrix, Operand, Problem, Soon, Tile, batch_offset};
-use super::split::{self, Costs, Grid};
+use super::split::{self, Grid};
 use crate::runtime::cpu::pool::Pool;
 use std::cell::RefCell;
 use std::mem;
@@ -21,8 +22,6 @@ use std::ops::Range;
 /// How many row panels of a computed operand are asked for at a time, or of one that is rounded
 /// along its rows: whole lines of the cache, then.
 const PREPARED_PANELS: usize = 4;
-/// The depth from which on turning the result around does not matter.
-const ENOUGH_DEPTH: usize = 256;
 
 /// Where finished elements go.
 #[derive(Clone, Copy)]
@@ -79,61 +78,25 @@ impl Memory<'_> {
     }
 }
 
-/// Whether the transpose of a product is cheaper: windows of a convolution are read in long
-/// runs on one side and have to be turned around on the other.
-pub(super) fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
-    let computed = |operand: &Operand<'_>| matches!(operand, Operand::Computed { .. });
-    let [m, n, k] = problem.size;
-    if problem.row_unit > 1 || k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
-        return false;
-    }
-    let cost = |problem: &Problem<'_>| {
-        let [m, n, k] = problem.size;
-        let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
-        let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
-        let b = prepare::cost_of_b(&problem.b, kernels, problem.size);
-        (m * k) as f64 * a + (n * k) as f64 * b
-    };
-    let turning = 2.0 * (m * n) as f64;
-    cost(&problem.transposed()) + turning < 0.8 * cost(problem)
-}
-
-/// Computes a checked problem that is not empty.
+/// Computes a checked problem that is not empty, as was chosen.
 pub(super) fn run(
     kernels: &'static Kernels,
     pool: &Pool,
     problem: &Problem<'_>,
     destination: Destination<'_>,
+    choice: &Choice,
 ) {
     let [m, n, k] = problem.size;
     let batches = problem.batch.iter().product::<usize>();
     let by_dots = dot::suits(problem);
-    let costs = Costs {
-        batches,
-        size: problem.size,
-        row_unit: problem.row_unit,
-        prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
-        prepare_b: prepare::cost_of_b(&problem.b, kernels, problem.size),
-        fetch_b: prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
-        direct_rows: prepare::direct_rows(&problem.b, kernels),
-        keeps_sums: match destination {
-            Destination::Memory(_) => false,
-            Destination::Tiles(_) => split::depth_blocks(kernels, k) > 1,
-            Destination::Turned(_) => true,
-        },
-        turned: matches!(destination, Destination::Turned(_)),
-    };
-    let grid = split::grid(kernels, pool.threads(), &costs);
+    let grid = choice.grid;
     let job = Job {
         kernels,
         problem,
         destination,
         grid,
-        column_block: if by_dots {
-            n
-        } else {
-            split::column_block(kernels, k)
-        },
+        copied: choice.copied,
+        column_block: if by_dots { n } else { choice.columns },
         depth_blocks: if by_dots {
             1
         } else {
@@ -208,6 +171,8 @@ pub(super) struct Job<'a> {
     pub problem: &'a Problem<'a>,
     pub destination: Destination<'a>,
     grid: Grid,
+    /// Which operands are copied though they could be read in place.
+    pub copied: [bool; 2],
     column_block: usize,
     depth_blocks: usize,
     /// Whether it is computed by dot products.

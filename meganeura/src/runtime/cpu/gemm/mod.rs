@@ -19,6 +19,7 @@
 
 mod ahead;
 mod block;
+mod choice;
 mod compound;
 mod dot;
 mod kernel;
@@ -29,19 +30,23 @@ mod prepare;
 mod problem;
 mod round;
 mod rounded;
+mod space;
 mod split;
 #[cfg(test)]
 mod tests;
 pub(super) mod tiles;
 mod vector;
 
+pub(super) use choice::{Choice, Form};
 pub use compound::{Addresses, Compound};
 pub use problem::{
     Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };
+pub(super) use space::{Matter, NoChoice, sides_from_text, sides_to_text};
 
 use super::pool::Pool;
 use crate::ir::Precision;
+use block::Destination;
 use kernel::Kernels;
 use std::sync::OnceLock;
 
@@ -68,7 +73,58 @@ use std::sync::OnceLock;
 /// If the output's memory does not hold the result, or would hold two of its elements at
 /// the same place.
 pub fn gemm(pool: &Pool, problem: &Problem<'_>, output: Output<'_>) -> Result<(), GemmError> {
-    gemm_with(best_kernels(problem.precision), pool, problem, output)
+    gemm_with(best_kernels(problem.precision), pool, problem, output, None)
+}
+
+/// [`gemm`] as was chosen.
+pub(super) fn gemm_as(
+    choice: &Choice,
+    pool: &Pool,
+    problem: &Problem<'_>,
+    output: Output<'_>,
+) -> Result<(), GemmError> {
+    gemm_with(
+        best_kernels(problem.precision),
+        pool,
+        problem,
+        output,
+        Some(choice),
+    )
+}
+
+/// What the rules choose for a product on so many threads, or what was chosen before if that
+/// still makes sense.
+pub(super) fn choose(
+    chosen: Option<Choice>,
+    threads: usize,
+    problem: &Problem<'_>,
+    form: Form,
+) -> Choice {
+    let kernels = best_kernels(problem.precision);
+    let choice = chosen.unwrap_or_else(|| Choice::by_rules(kernels, threads, problem, form));
+    choice.within(kernels, problem, form)
+}
+
+/// What could be chosen instead, in one matter.
+pub(super) fn others(
+    choice: &Choice,
+    matter: Matter,
+    threads: usize,
+    problem: &Problem<'_>,
+    form: Form,
+) -> Vec<Choice> {
+    choice.others(
+        matter,
+        best_kernels(problem.precision),
+        threads,
+        problem,
+        form,
+    )
+}
+
+/// Whether a product is computed by dot products, which add up in another order.
+pub(super) fn by_dots(problem: &Problem<'_>) -> bool {
+    dot::suits(problem)
 }
 
 /// The name of the instruction set that [`gemm`] uses on this machine.
@@ -86,12 +142,26 @@ fn best_kernels(precision: Precision) -> &'static Kernels {
     best.get_or_init(|| kernel::available(precision)[0])
 }
 
+/// What products are computed with.
+struct Run<'a> {
+    kernels: &'static Kernels,
+    pool: &'a Pool,
+    choice: Choice,
+}
+
+impl Run<'_> {
+    fn of(&self, problem: &Problem<'_>, destination: Destination<'_>) {
+        block::run(self.kernels, self.pool, problem, destination, &self.choice);
+    }
+}
+
 /// [`gemm`] with the micro-kernels of one instruction set.
 fn gemm_with(
     kernels: &'static Kernels,
     pool: &Pool,
     problem: &Problem<'_>,
     output: Output<'_>,
+    choice: Option<&Choice>,
 ) -> Result<(), GemmError> {
     output.check(problem)?;
     let [m, n, _] = problem.size;
@@ -99,27 +169,34 @@ fn gemm_with(
     if batches == 0 || m == 0 || n == 0 {
         return Ok(());
     }
+    let form = Form::of(&output);
+    let choice = match choice {
+        Some(choice) => choice.within(kernels, problem, form),
+        None => Choice::by_rules(kernels, pool.threads(), problem, form),
+    };
+    let run = Run {
+        kernels,
+        pool,
+        choice,
+    };
+    let turned = choice.turned && form.may_turn(problem);
     match output {
-        Output::Store(target) => to_memory(kernels, pool, problem, target, false),
-        Output::Add(target) => to_memory(kernels, pool, problem, target, true),
-        Output::Tiles(function) if block::suits_turned(kernels, problem) => {
-            let destination = block::Destination::Turned(function);
-            block::run(kernels, pool, &problem.transposed(), destination);
+        Output::Store(target) => to_memory(problem, target, (form, turned, false), &run),
+        Output::Add(target) => to_memory(problem, target, (form, turned, true), &run),
+        Output::Tiles(function) if turned => {
+            run.of(&problem.transposed(), Destination::Turned(function));
         }
-        Output::Tiles(function) => {
-            block::run(kernels, pool, problem, block::Destination::Tiles(function));
-        }
+        Output::Tiles(function) => run.of(problem, Destination::Tiles(function)),
     }
     Ok(())
 }
 
 /// Computes a (checked) problem into memory.
 fn to_memory(
-    kernels: &'static Kernels,
-    pool: &Pool,
     problem: &Problem<'_>,
     target: Target<'_>,
-    accumulate: bool,
+    (form, turned, accumulate): (Form, bool, bool),
+    run: &Run<'_>,
 ) {
     let [row_stride, column_stride] = target.strides;
     let memory = block::Memory {
@@ -129,23 +206,19 @@ fn to_memory(
         batch_strides: target.batch_strides,
         accumulate,
     };
-    if column_stride == 1 && block::suits_turned(kernels, problem) {
-        let scatter = |tile: Tile<'_>| memory.scatter(problem, &tile);
-        let destination = block::Destination::Turned(&scatter);
-        block::run(kernels, pool, &problem.transposed(), destination);
-    } else if column_stride == 1 {
-        block::run(kernels, pool, problem, block::Destination::Memory(memory));
-    } else if row_stride == 1 {
-        // The transpose of the product is the product of the transposes, swapped.
-        let memory = block::Memory {
-            row_stride: column_stride,
-            column_stride: 1,
-            ..memory
-        };
-        let problem = problem.transposed();
-        block::run(kernels, pool, &problem, block::Destination::Memory(memory));
-    } else {
-        let scatter = |tile: Tile<'_>| memory.scatter(problem, &tile);
-        block::run(kernels, pool, problem, block::Destination::Tiles(&scatter));
+    let scatter = |tile: Tile<'_>| memory.scatter(problem, &tile);
+    match form {
+        _ if turned => run.of(&problem.transposed(), Destination::Turned(&scatter)),
+        Form::Rows => run.of(problem, Destination::Memory(memory)),
+        Form::Columns => {
+            // The transpose of the product is the product of the transposes, swapped.
+            let memory = block::Memory {
+                row_stride: column_stride,
+                column_stride: 1,
+                ..memory
+            };
+            run.of(&problem.transposed(), Destination::Memory(memory));
+        }
+        Form::Scattered | Form::Tiles => run.of(problem, Destination::Tiles(&scatter)),
     }
 }

@@ -23,7 +23,7 @@ pub(super) const STEPS: usize = 16;
 /// fetch it from outside a thread's own caches.
 pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3]) -> f64 {
     match a {
-        Operand::Memory(matrix) if is_direct_a(matrix, kernels, n) => cost_of_fetching(m, k),
+        Operand::Memory(_) if suits_direct_a(a, kernels, [m, n, k]) => cost_of_fetching(m, k),
         Operand::Memory(_) => 0.3 + cost_of_fetching(m, k),
         Operand::Computed { source, .. } => source.cost() + cost_of_rounding(kernels),
     }
@@ -67,16 +67,19 @@ pub(super) fn cost_of_direct_b(b: &Operand<'_>, kernels: &Kernels, size: [usize;
     }
 }
 
-/// Whether A is read where it lies.
-fn is_direct_a(a: &Matrix<'_>, kernels: &Kernels, columns: usize) -> bool {
-    match a.strides {
+/// Whether A is better read where it lies.
+pub(super) fn suits_direct_a(a: &Operand<'_>, kernels: &Kernels, [_, n, _]: [usize; 3]) -> bool {
+    match a {
         _ if kernels.rounding.is_some() => false,
-        [stride, 1] | [1, stride] => !competes(stride) || columns <= kernels.panel(),
-        _ => false,
+        Operand::Memory(matrix) => match matrix.strides {
+            [stride, 1] | [1, stride] => !competes(stride) || n <= kernels.panel(),
+            _ => false,
+        },
+        Operand::Computed { .. } => false,
     }
 }
 
-/// Up to how many rows B is read where it lies.
+/// Up to how many rows B is better read where it lies.
 pub(super) fn direct_rows(b: &Operand<'_>, kernels: &Kernels) -> usize {
     match b {
         _ if kernels.rounding.is_some() => 0,
@@ -224,21 +227,15 @@ impl Job<'_> {
             block.batch,
             [rows.start, block.depth.start],
         );
-        let columns = self.problem.size[1];
-        if is_direct_a(matrix, self.kernels, columns) {
-            return if depth_stride == 1 {
-                Rows {
-                    from,
-                    stride: row_stride,
-                    along: Along::Depth,
-                }
-            } else {
-                Rows {
-                    from,
-                    stride: depth_stride,
-                    along: Along::Rows,
-                }
-            };
+        let rows_in_place = |stride, along| Rows {
+            from,
+            stride,
+            along,
+        };
+        match matrix.strides {
+            [stride, 1] if !self.copied[0] => return rows_in_place(stride, Along::Depth),
+            [1, stride] if !self.copied[0] => return rows_in_place(stride, Along::Rows),
+            _ => {}
         }
         if depth_stride == 1 {
             let stride = padded(depth);
@@ -306,7 +303,7 @@ impl Job<'_> {
                     depth,
                 };
                 let mut done = 0;
-                if block.rows.len() <= direct_rows(&self.problem.b, self.kernels) {
+                if matrix.strides[1] == 1 && !self.copied[1] {
                     done = self.direct_panels(&lines, block.rows.len(), panels);
                 }
                 let listed = panels.len();

@@ -44,7 +44,7 @@ pub(super) fn column_block(kernels: &Kernels, depth: usize) -> usize {
 
 /// A way to cut every matrix of C, in rows and in columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(in crate::runtime::cpu) struct Grid {
     pub rows: usize,
     pub columns: usize,
     /// Whether neighbouring units share rows (else columns): threads begin with neighbours.
@@ -91,51 +91,65 @@ pub(super) struct Costs {
 /// Cuts C so that `threads` threads end at the same time, prepare little twice, and write
 /// memory far from each other's.
 pub(super) fn grid(kernels: &Kernels, threads: usize, costs: &Costs) -> Grid {
-    let [m, n, k] = costs.size;
-    let work = [costs.batches, m, n]
-        .iter()
-        .fold(k, |work, &size| work.saturating_mul(size));
-    let rows_at_least = if costs.keeps_sums {
-        (m * column_block(kernels, k).min(n)).div_ceil(PARTIAL_SUMS)
-    } else {
-        1
-    };
     let mut best = Grid {
-        rows: rows_at_least,
+        rows: costs.rows_at_least(kernels),
         columns: 1,
         row_by_row: false,
     };
-    if threads == 1 || work < WORTH_SHARING {
-        return best;
-    }
     let mut least = f64::INFINITY;
-    for rows in (0..9).flat_map(|log| [1 << log, 3 << log]) {
-        if rows > 4 * threads || rows > m.div_ceil(costs.row_unit) {
-            break;
-        }
-        let rows = rows.max(rows_at_least);
-        for rounds in [1, 2, 4] {
-            let columns = (rounds * threads).div_ceil(costs.batches * rows);
-            let columns = columns.clamp(1, n.div_ceil(kernels.lanes));
-            for row_by_row in [true, false] {
-                let grid = Grid {
-                    rows,
-                    columns,
-                    row_by_row,
-                };
-                let cost = costs.estimate(kernels, threads, grid);
-                if cost < least {
-                    (best, least) = (grid, cost);
-                }
-            }
+    for grid in grids(kernels, threads, costs) {
+        let cost = costs.estimate(kernels, threads, grid);
+        if cost < least {
+            (best, least) = (grid, cost);
         }
     }
     best
 }
 
+/// The ways to cut C that are worth a thought; none where more threads do not help.
+pub(super) fn grids<'a>(
+    kernels: &Kernels,
+    threads: usize,
+    costs: &'a Costs,
+) -> impl Iterator<Item = Grid> + use<'a> {
+    let (lanes, rows_at_least) = (kernels.lanes, costs.rows_at_least(kernels));
+    let [m, n, k] = costs.size;
+    let work = [costs.batches, m, n]
+        .iter()
+        .fold(k, |work, &size| work.saturating_mul(size));
+    let most = match threads == 1 || work < WORTH_SHARING {
+        true => 0,
+        false => (4 * threads).min(m.div_ceil(costs.row_unit)),
+    };
+    let rows = (0..9).flat_map(|log| [1 << log, 3 << log]);
+    let rows = rows.take_while(move |&rows| rows <= most);
+    let rows = rows.map(move |rows: usize| rows.max(rows_at_least));
+    rows.flat_map(move |rows| {
+        [1, 2, 4].into_iter().flat_map(move |rounds| {
+            let columns = (rounds * threads).div_ceil(costs.batches * rows);
+            let columns = columns.clamp(1, n.div_ceil(lanes));
+            [true, false].map(|row_by_row| Grid {
+                rows,
+                columns,
+                row_by_row,
+            })
+        })
+    })
+}
+
 impl Costs {
+    /// In how many parts rows must be cut for a thread's sums to be no more than enough.
+    pub fn rows_at_least(&self, kernels: &Kernels) -> usize {
+        let [m, n, k] = self.size;
+        let sums = m * column_block(kernels, k).min(n);
+        match self.keeps_sums {
+            true => sums.div_ceil(PARTIAL_SUMS).max(1),
+            false => 1,
+        }
+    }
+
     /// Estimates the cycles until the last thread ends.
-    fn estimate(&self, kernels: &Kernels, threads: usize, grid: Grid) -> f64 {
+    pub fn estimate(&self, kernels: &Kernels, threads: usize, grid: Grid) -> f64 {
         let [m, n, k] = self.size;
         let lanes = kernels.lanes;
         let rows = m.div_ceil(self.row_unit).div_ceil(grid.rows) * self.row_unit;

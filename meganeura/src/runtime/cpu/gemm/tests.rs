@@ -158,7 +158,7 @@ impl Case {
         } else {
             Output::Store(target)
         };
-        self.with(|problem| gemm_with(kernels, pool, problem, output))
+        self.with(|problem| gemm_with(kernels, pool, problem, output, None))
             .expect("the output fits");
         let [row, column] = c.strides(m, n);
         let mut result = Vec::new();
@@ -185,7 +185,7 @@ impl Case {
                     }
                 }
             };
-            gemm_with(kernels, pool, problem, Output::Tiles(&collect))
+            gemm_with(kernels, pool, problem, Output::Tiles(&collect), None)
         })
         .expect("tiles always fit");
         let result = result.into_inner().unwrap();
@@ -450,7 +450,7 @@ fn check_computed([m, n, k]: [usize; 3], a_transposed: bool, b_transposed: bool,
                     }
                     let strides = [m * n];
                     let target = Target::new(&mut result, [n, 1]).batched(&strides);
-                    gemm_with(kernels, pool, &problem, Output::Store(target)).unwrap();
+                    gemm_with(kernels, pool, &problem, Output::Store(target), None).unwrap();
                 });
                 assert_same(&result, &plain, &format!("{} {m} {n} {k}", kernels.name));
             }
@@ -482,6 +482,7 @@ fn not_a_number_is_kept() {
             &Pool::new(1),
             &problem,
             Output::Store(Target::new(&mut c, [2, 1])),
+            None,
         )
         .unwrap();
         assert!(c[0].is_nan() && c[1].is_nan());
@@ -523,7 +524,7 @@ fn operands_are_rounded_to_nearest() {
                 let b = Operand::Memory(Matrix::new(&b, [1, 1]));
                 let problem = Problem::new(&[], [depth, 1, depth], a, b).unwrap();
                 let output = Output::Store(Target::new(&mut c, [1, 1]));
-                gemm_with(kernels, &Pool::new(1), &problem, output).unwrap();
+                gemm_with(kernels, &Pool::new(1), &problem, output, None).unwrap();
                 let expected = Precision::BF16.round(number);
                 let same = c[index] == expected || c[index].is_nan() && expected.is_nan();
                 assert!(same, "{}: {number} became {}", kernels.name, c[index]);
@@ -632,7 +633,7 @@ fn check_compound(rows: Axes<'_>, depth: Axes<'_>, pools: &[Pool], precision: Pr
                     let mut result = vec![f32::NAN; expected.len()];
                     let apart = [m * n];
                     let target = Target::new(&mut result, strides).batched(&apart);
-                    gemm_with(kernels, pool, problem, Output::Store(target)).unwrap();
+                    gemm_with(kernels, pool, problem, Output::Store(target), None).unwrap();
                     assert!(result.iter().zip(&expected).all(near), "{rows:?} {depth:?}");
                     check_tiles(kernels, pool, problem, &result, strides);
                 }
@@ -662,6 +663,6 @@ fn check_tiles(
             }
         }
     };
-    gemm_with(kernels, pool, problem, Output::Tiles(&collect)).unwrap();
+    gemm_with(kernels, pool, problem, Output::Tiles(&collect), None).unwrap();
     assert_same(&result.into_inner().unwrap(), expected, kernels.name);
 }

@@ -1,0 +1,148 @@
+//! What is decided before a product is computed: a value, which rules propose.
+//!
+//! No choice changes which products are added in which order, so results are the same bit by bit
+//! whatever is chosen. What would change that (blocks of depth, sums by lanes) depends on sizes
+//! and layouts alone and is no choice.
+
+use super::kernel::Kernels;
+use super::prepare;
+use super::problem::{Operand, Output, Problem};
+use super::split::{self, Costs, Grid};
+
+/// The depth from which on turning the result around does not matter.
+const ENOUGH_DEPTH: usize = 256;
+
+/// What the place of a result leaves to choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime::cpu) enum Form {
+    /// Memory whose rows are contiguous.
+    Rows,
+    /// Memory whose columns are: what is computed is the transpose.
+    Columns,
+    /// Memory that is neither.
+    Scattered,
+    /// Tiles, which are handed on.
+    Tiles,
+}
+
+impl Form {
+    /// The form of an output.
+    pub fn of(output: &Output<'_>) -> Self {
+        match output {
+            Output::Tiles(_) => Form::Tiles,
+            Output::Store(target) | Output::Add(target) => Form::of_memory(target.strides),
+        }
+    }
+
+    /// The form of memory with these strides of rows and columns.
+    pub fn of_memory(strides: [usize; 2]) -> Self {
+        match strides {
+            [_, 1] => Form::Rows,
+            [1, _] => Form::Columns,
+            _ => Form::Scattered,
+        }
+    }
+
+    /// Whether the result's transpose may be computed and turned around.
+    pub fn may_turn(self, problem: &Problem<'_>) -> bool {
+        matches!(self, Form::Rows | Form::Tiles) && problem.row_unit == 1
+    }
+}
+
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime::cpu) struct Choice {
+    /// Whether its transpose is computed, and turned around afterwards. Left and right, rows and
+    /// columns then are those of the transpose.
+    pub turned: bool,
+    /// Whether left and right operand are copied even where they could be read in place.
+    pub copied: [bool; 2],
+    /// How many columns are worked on at a time.
+    pub columns: usize,
+    /// How the result is cut among threads.
+    pub grid: Grid,
+}
+
+impl Choice {
+    /// What the rules say.
+    pub(super) fn by_rules(
+        kernels: &Kernels,
+        threads: usize,
+        problem: &Problem<'_>,
+        form: Form,
+    ) -> Self {
+        let turned = form.may_turn(problem) && suits_turned(kernels, problem);
+        Self::if_turned(turned, kernels, threads, problem, form)
+    }
+
+    /// What the rules say of a product that is or is not turned around.
+    pub(super) fn if_turned(
+        turned: bool,
+        kernels: &Kernels,
+        threads: usize,
+        problem: &Problem<'_>,
+        form: Form,
+    ) -> Self {
+        let problem = computed(turned, problem, form);
+        let costs = costs(turned, kernels, &problem, form);
+        let grid = split::grid(kernels, threads, &costs);
+        let [m, _, k] = problem.size;
+        let rows = m.div_ceil(problem.row_unit).div_ceil(grid.rows) * problem.row_unit;
+        Self {
+            turned,
+            copied: [
+                !prepare::suits_direct_a(&problem.a, kernels, problem.size),
+                rows.min(m) > prepare::direct_rows(&problem.b, kernels),
+            ],
+            columns: split::column_block(kernels, k),
+            grid,
+        }
+    }
+}
+
+/// The product that is computed for another: itself or its transpose.
+pub(super) fn computed<'a>(turned: bool, problem: &Problem<'a>, form: Form) -> Problem<'a> {
+    match turned || form == Form::Columns {
+        true => problem.transposed(),
+        false => *problem,
+    }
+}
+
+/// What the cost of cutting a product depends on.
+pub(super) fn costs(turned: bool, kernels: &Kernels, problem: &Problem<'_>, form: Form) -> Costs {
+    Costs {
+        batches: problem.batch.iter().product(),
+        size: problem.size,
+        row_unit: problem.row_unit,
+        prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
+        prepare_b: prepare::cost_of_b(&problem.b, kernels, problem.size),
+        fetch_b: prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
+        direct_rows: prepare::direct_rows(&problem.b, kernels),
+        keeps_sums: match form {
+            Form::Rows | Form::Columns => turned,
+            Form::Scattered | Form::Tiles => {
+                turned || split::depth_blocks(kernels, problem.size[2]) > 1
+            }
+        },
+        turned,
+    }
+}
+
+/// Whether the transpose of a product is cheaper: windows of a convolution are read in long
+/// runs on one side and have to be turned around on the other.
+fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
+    let computed = |operand: &Operand<'_>| matches!(operand, Operand::Computed { .. });
+    let [m, n, k] = problem.size;
+    if k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
+        return false;
+    }
+    let cost = |problem: &Problem<'_>| {
+        let [m, n, k] = problem.size;
+        let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
+        let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
+        let b = prepare::cost_of_b(&problem.b, kernels, problem.size);
+        (m * k) as f64 * a + (n * k) as f64 * b
+    };
+    let turning = 2.0 * (m * n) as f64;
+    cost(&problem.transposed()) + turning < 0.8 * cost(problem)
+}
