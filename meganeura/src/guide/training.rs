@@ -53,6 +53,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! ## Tuning
+//!
+//! How products are computed (what is copied, how they are cut among threads) follows rules that know
+//! a processor only roughly. A trainer that is to run for long may first look for what is faster on
+//! this one, for a time that is said:
+//!
+//! ```
+//! # use meganeura::data::{Batch, Dataset, Field};
+//! # use meganeura::prelude::*;
+//! # use std::time::Duration;
+//! # #[derive(Model)]
+//! # #[model(input(x: [batch, 2]), output = [batch, 2])]
+//! # struct Small { #[layer(out = 2)] scores: Linear }
+//! # let data = Dataset::new([Field::new("x", [2], vec![0.5; 8]), Field::new("target", [2], vec![1.0; 8])])?;
+//! # let loss = Loss::mean_squared_error("target");
+//! # let device = Device::cpu().with_cache(meganeura::runtime::Cache::Off);
+//! # let mut trainer = Trainer::new(Small::new(), loss, Sgd::new(0.1), &device, 0)?;
+//! let mut batch = Batch::default();
+//! data.batches(4)?.next_into(&mut batch);
+//! let tuning = trainer.tune(&batch, Duration::from_millis(20))?;
+//! println!("{tuning}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Parameters are not touched, and results stay the same to the last bit. What was found is kept in the
+//! user's cache directory and used by every later session for the same shapes on the same device;
+//! the environment variable `MEGANEURA_CACHE` names another directory, or says `off`.
+//!
 //! ## A memory budget
 //!
 //! What the forward pass leaves for the backward pass often takes more memory than the parameters.

@@ -1,9 +1,8 @@
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// What [`Session::tune`](super::Session::tune) has found.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Tuning {
     /// Kernels that do better with another choice now.
@@ -12,12 +11,26 @@ pub struct Tuning {
     pub runs: usize,
     /// Choices that were tried, beside those in use.
     pub tried: usize,
-    /// What a whole step took before and takes now, where it is not the same.
-    pub steps: Option<[Duration; 2]>,
+    /// The share of the time that a whole step takes now.
+    pub step: f64,
     /// The file that keeps what was found.
     pub file: Option<PathBuf>,
     /// What went wrong with it.
     pub notes: Vec<String>,
+}
+
+impl Default for Tuning {
+    /// Nothing was tried.
+    fn default() -> Tuning {
+        Tuning {
+            found: Vec::new(),
+            runs: 0,
+            tried: 0,
+            step: 1.0,
+            file: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// Kernels that do better with another choice.
@@ -46,8 +59,8 @@ impl fmt::Display for Tuning {
             "{tried} choices tried in {runs} runs, {} better",
             self.found.len()
         )?;
-        if let Some([before, now]) = self.steps {
-            write!(f, "; a step took {before:.1?}, takes {now:.1?}")?;
+        if !self.found.is_empty() {
+            write!(f, "; a step takes {:.3} of its time", self.step)?;
         }
         if let Some(file) = &self.file {
             write!(f, "; kept in {}", file.display())?;

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Loss, Optimizer, TrainError, bind, budget};
 use crate::autodiff::{gradients, recompute};
@@ -8,7 +9,7 @@ use crate::ir::{Graph, Precision, Tensor, VariableKind};
 use crate::model::Model;
 use crate::ops::expand;
 use crate::plan::Plan;
-use crate::runtime::{Device, Session, SessionError, StepId};
+use crate::runtime::{Device, Session, SessionError, StepId, Tuning};
 
 /// A model on its way from first values to trained ones.
 pub struct Trainer<M: Model> {
@@ -116,11 +117,7 @@ impl<M: Model> Trainer<M> {
         let step = self.training_step(batch)?;
         self.give(step, batch)?;
         self.steps += 1;
-        for (name, value) in self.optimizer.inputs(self.steps) {
-            if self.session.has_input(step, name) {
-                self.session.input(step, name, &[value])?;
-            }
-        }
+        self.count(step, self.steps)?;
         self.session.run(step)?;
         let loss = self.session.output(step, "loss")?[0];
         if !loss.is_finite() {
@@ -132,6 +129,18 @@ impl<M: Model> Trainer<M> {
             });
         }
         Ok(loss)
+    }
+
+    /// Try for at most so long how a training step on a batch of this size runs faster, and let it
+    /// ([`Session::tune`]). Parameters are as before, and no result changes by a bit.
+    ///
+    /// # Errors
+    /// When the batch does not fit the model or the device fails.
+    pub fn tune(&mut self, batch: &Batch, budget: Duration) -> Result<Tuning, TrainError> {
+        let step = self.training_step(batch)?;
+        self.give(step, batch)?;
+        self.count(step, self.steps + 1)?;
+        Ok(self.session.tune(step, budget)?)
     }
 
     /// The plan of a training step on a batch of this size: its kernels, and the memory it takes.
@@ -213,6 +222,16 @@ impl<M: Model> Trainer<M> {
                     Values::F32(values) => self.session.input(step, name, values)?,
                     Values::U32(values) => self.session.input(step, name, values)?,
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Give the optimizer's inputs what they are in a training step, counted from one.
+    fn count(&mut self, step: StepId, count: u64) -> Result<(), SessionError> {
+        for (name, value) in self.optimizer.inputs(count) {
+            if self.session.has_input(step, name) {
+                self.session.input(step, name, &[value])?;
             }
         }
         Ok(())

@@ -204,9 +204,29 @@ struct Builder<'a> {
 }
 
 impl ContractProgram {
-    /// The kernel has been checked against the buffers, and there is room for its parts. Without
-    /// a choice, rules choose.
+    /// The kernel has been checked against the buffers, and there is room for its parts. Rules
+    /// choose without a choice, and where it would add up in another order.
     pub(super) fn new(
+        kernel: &ContractKernel,
+        buffers: &[Region],
+        set: InstructionSet,
+        workers: usize,
+        common: &Common<'_>,
+        chosen: Option<Choice>,
+    ) -> Result<Self, String> {
+        let with = |chosen| Self::with(kernel, buffers, set, workers, common, chosen);
+        let Some(choice) = chosen else {
+            return with(None);
+        };
+        let chosen = with(Some(choice))?;
+        let by_rules = with(None)?;
+        match by_rules.choice.gathered == chosen.choice.gathered || chosen.adds_like(&by_rules)? {
+            true => Ok(chosen),
+            false => Ok(by_rules),
+        }
+    }
+
+    fn with(
         kernel: &ContractKernel,
         buffers: &[Region],
         set: InstructionSet,
@@ -235,12 +255,13 @@ impl ContractProgram {
             (&kernel.left, [&kernel.m[..], &kernel.k]),
             (&kernel.right, [&kernel.k[..], &kernel.n]),
         ];
-        let may_gather = sides.map(|(operand, axes)| may_gather(operand, axes));
+        let must = sides.map(|(operand, axes)| must_gather(operand, axes));
+        let may_gather = [0, 1].map(|side| may_gather(sides[side].0, sides[side].1) && !must[side]);
         let gathered = match chosen {
             Some(choice) => choice.gathered,
             None => sides.map(|(operand, _)| builder.is_shared(operand)),
         };
-        let gathered = [0, 1].map(|side| gathered[side] && may_gather[side]);
+        let gathered = [0, 1].map(|side| must[side] || (gathered[side] && may_gather[side]));
         let [left, right] = sides;
         let left = builder.operand(left.0, left.1, gathered[0])?;
         let right = builder.operand(right.0, right.1, gathered[1])?;
@@ -316,7 +337,7 @@ impl ContractProgram {
     pub(super) fn other_gatherings(&self) -> Vec<[bool; 2]> {
         let choices = |side: usize| match self.may_gather[side] {
             true => vec![self.choice.gathered[side], !self.choice.gathered[side]],
-            false => vec![false],
+            false => vec![self.choice.gathered[side]],
         };
         let all = choices(0).into_iter().flat_map(|left| {
             let of = move |right| [left, right];
@@ -337,15 +358,14 @@ impl ContractProgram {
         unsafe { self.product.with(others) }.unwrap_or_default()
     }
 
-    /// Whether two programs of one kernel add up in the same order.
-    ///
-    /// # Safety
-    /// The buffers of both are still there.
-    pub(super) unsafe fn adds_like(&self, other: &ContractProgram) -> bool {
-        // SAFETY: the caller's promise; nothing is read.
-        let [ours, theirs] =
-            [self, other].map(|program| unsafe { program.product.with(gemm::by_dots) });
-        ours == theirs
+    /// Whether two programs of one kernel add up in the same order, while they are made.
+    fn adds_like(&self, other: &ContractProgram) -> Result<bool, String> {
+        let by_dots = |program: &ContractProgram| {
+            // SAFETY: the buffers are there, and nothing runs while a plan is loaded.
+            let by_dots = unsafe { program.product.with(gemm::by_dots) };
+            by_dots.map_err(|error| error.to_string())
+        };
+        Ok(by_dots(self)? == by_dots(other)?)
     }
 
     /// Gives the program its memory.
@@ -606,6 +626,12 @@ impl Builder<'_> {
 /// read where it lies or gathered to a matrix.
 fn may_gather(operand: &Operand, axes: [&[usize]; 2]) -> bool {
     operand.as_load().is_some() && axes.iter().any(|axes| axes.len() > 1)
+}
+
+/// Whether an operand has to be: elements of several axes are read where they lie as floats only.
+fn must_gather(operand: &Operand, axes: [&[usize]; 2]) -> bool {
+    let halves = |access: &Access| Element::of(access.dtype) == Element::Half;
+    may_gather(operand, axes) && operand.as_load().is_some_and(halves)
 }
 
 /// An epilogue whose accumulator is the sum of some elements in memory.

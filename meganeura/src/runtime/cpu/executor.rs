@@ -86,6 +86,25 @@ impl CpuExecutor {
         Self { cache, ..self }
     }
 
+    /// The same as if tuning had found something.
+    #[cfg(test)]
+    pub(super) fn with_choices(mut self, choices: &[(String, Option<tune::Choice>)]) -> Self {
+        let kept = self.choices().remember(choices);
+        kept.expect("what is kept nowhere cannot fail to be kept");
+        self
+    }
+
+    /// How the contractions of all programs are computed.
+    #[cfg(test)]
+    pub(super) fn chosen(&self) -> Vec<tune::Choice> {
+        let kernels = self.programs.iter().flat_map(|program| &program.kernels);
+        let chosen = kernels.filter_map(|(_, kernel)| match kernel {
+            Ready::Contract(program) => Some(program.choice()),
+            _ => None,
+        });
+        chosen.collect()
+    }
+
     /// What tuning has found so far.
     fn choices(&mut self) -> &mut Choices {
         let (cache, threads) = (&self.cache, self.pool.threads());
@@ -424,7 +443,7 @@ impl CpuExecutor {
             found: found.collect(),
             runs: outcome.runs,
             tried: outcome.tried,
-            steps: outcome.steps,
+            step: outcome.step,
             file: None,
             notes,
         };

@@ -4,6 +4,7 @@
 //! whatever is chosen. What would change that (blocks of depth, sums by lanes) depends on sizes
 //! and layouts alone and is no choice.
 
+use super::dot;
 use super::kernel::Kernels;
 use super::prepare;
 use super::problem::{Operand, Output, Problem};
@@ -43,9 +44,12 @@ impl Form {
         }
     }
 
-    /// Whether the result's transpose may be computed and turned around.
+    /// Whether the result's transpose may be computed and turned around: not where that would add
+    /// up in another order.
     pub fn may_turn(self, problem: &Problem<'_>) -> bool {
-        matches!(self, Form::Rows | Form::Tiles) && problem.row_unit == 1
+        matches!(self, Form::Rows | Form::Tiles)
+            && problem.row_unit == 1
+            && dot::suits(problem) == dot::suits(&problem.transposed())
     }
 }
 
@@ -129,19 +133,25 @@ pub(super) fn costs(turned: bool, kernels: &Kernels, problem: &Problem<'_>, form
 }
 
 /// Whether the transpose of a product is cheaper: windows of a convolution are read in long
-/// runs on one side and have to be turned around on the other.
+/// runs on one side and have to be turned around on the other, and few columns leave lanes empty.
 fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
     let computed = |operand: &Operand<'_>| matches!(operand, Operand::Computed { .. });
     let [m, n, k] = problem.size;
-    if k < ENOUGH_DEPTH || !(computed(&problem.a) || computed(&problem.b)) {
+    let computed = computed(&problem.a) || computed(&problem.b);
+    let few = n < kernels.lanes && m > n;
+    if k < ENOUGH_DEPTH || !(computed || few) {
         return false;
     }
     let cost = |problem: &Problem<'_>| {
         let [m, n, k] = problem.size;
         let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
         let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
-        let b = prepare::cost_of_b(&problem.b, kernels, problem.size);
-        (m * k) as f64 * a + (n * k) as f64 * b
+        let b = match m <= prepare::direct_rows(&problem.b, kernels) {
+            true => prepare::cost_of_direct_b(&problem.b, kernels, problem.size),
+            false => prepare::cost_of_b(&problem.b, kernels, problem.size),
+        };
+        let registers = (m * k * n.div_ceil(kernels.lanes)) as f64;
+        registers + (m * k) as f64 * a + (n * k) as f64 * b
     };
     let turning = 2.0 * (m * n) as f64;
     cost(&problem.transposed()) + turning < 0.8 * cost(problem)

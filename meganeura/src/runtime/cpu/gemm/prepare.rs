@@ -10,7 +10,7 @@ use std::ops::Range;
 /// With up to this many rows B is read where it lies: the copy would hardly pay off.
 const DIRECT_ROWS: usize = 1024;
 /// The same for a B whose rows compete for the same lines of the cache.
-const DIRECT_COMPETING_ROWS: usize = 64;
+const DIRECT_COMPETING_ROWS: usize = 512;
 /// Rows this many floats apart compete for the same lines of the first-level cache, on most
 /// CPUs: 64 sets of 64 bytes.
 const WAY: usize = 1024;

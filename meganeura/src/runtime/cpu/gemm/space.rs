@@ -76,14 +76,14 @@ impl Choice {
     ) -> Vec<Choice> {
         let computed = computed(self.turned, problem, form);
         let costs = costs(self.turned, kernels, &computed, form);
+        let alone = Grid {
+            rows: 1,
+            columns: 1,
+            row_by_row: true,
+        };
         let mut grids: Vec<(f64, Grid)> = Vec::new();
-        for grid in split::grids(kernels, threads, &costs) {
-            // Cut in one direction, parts come in one order.
-            let same = |other: &(f64, Grid)| {
-                let alike = [other.1.rows, other.1.columns] == [grid.rows, grid.columns];
-                alike && (grid.rows == 1 || grid.columns == 1 || other.1 == grid)
-            };
-            if !grids.iter().any(same) {
+        for grid in split::grids(kernels, threads, &costs).chain([alone]) {
+            if grids.iter().all(|(_, other)| *other != grid) {
                 grids.push((costs.estimate(kernels, threads, grid), grid));
             }
         }
@@ -106,6 +106,8 @@ impl Choice {
         let most = m.div_ceil(problem.row_unit).max(1);
         self.grid.rows = self.grid.rows.max(least).min(most);
         self.grid.columns = self.grid.columns.clamp(1, n.div_ceil(kernels.lanes).max(1));
+        // Cut in one direction, parts come in one order.
+        self.grid.row_by_row |= self.grid.rows == 1 || self.grid.columns == 1;
         self
     }
 }

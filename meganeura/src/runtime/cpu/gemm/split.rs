@@ -19,8 +19,8 @@ const ROW: f64 = 60.0;
 const MEETING: f64 = 2.5;
 /// About how many floats the hardware fetches ahead of what a thread works on.
 const FETCHED_AHEAD: f64 = 256.0;
-/// Below this many multiplications (about a microsecond) more threads do not help.
-pub(super) const WORTH_SHARING: usize = 64 * 1024;
+/// Below this many multiplications (about two microseconds) more threads do not help.
+pub(super) const WORTH_SHARING: usize = 128 * 1024;
 
 /// Cuts a range into `parts` of nearly equal length, with cuts at multiples of `unit`.
 pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Range<usize> {

@@ -1,5 +1,7 @@
 //! Every instruction set against a product in `f64`, over ragged sizes and all layouts.
 
+mod choices;
+
 use super::kernel::{self, Kernels};
 use super::*;
 use std::sync::Mutex;

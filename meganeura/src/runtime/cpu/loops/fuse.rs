@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable};
 use super::super::vector::{Form, Kind, PairOp};
-use super::program::{Code, NO_SLOT, Origin, Step, Walk, Work};
+use super::program::{Code, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
 /// Widens first and rounds registers last, so that what is between can be one loop. Nothing that is
 /// widened is written earlier in its phase, and nobody reads what is rounded.
 fn gather_conversions(code: &mut Code, phase: usize) {
     let in_register = |slot: Slot| code.slots[usize::from(slot)] == Origin::Null;
-    code.phases[phase].column.sort_by_key(|step| match step.work {
-        Work::Vector(_, Form::Widen) => 0,
-        Work::Vector(_, Form::Round(_)) if in_register(step.from[0]) => 2,
-        _ => 1,
-    });
+    code.phases[phase]
+        .column
+        .sort_by_key(|step| match step.work {
+            Work::Vector(_, Form::Widen) => 0,
+            Work::Vector(_, Form::Round(_)) if in_register(step.from[0]) => 2,
+            _ => 1,
+        });
 }
 
 /// Makes loops of all steps that can be together.
@@ -31,12 +33,12 @@ pub(super) fn fuse(code: &mut Code) {
         while first < code.phases[phase].column.len() {
             let longest = longest(code, &code.phases[phase].column[first..]);
             // A loop that needs too many registers becomes two.
-            let fused = (2..=longest).rev().find_map(|count| {
-                let range = first..first + count;
-                let fused = Fused::new(&record(code, phase, range.clone()))?;
-                Some((range, fused))
+            let fused = (1..=longest).rev().find_map(|count| {
+                let part = Part::new(code, phase, first..first + count);
+                let fused = part.worthwhile().then(|| Fused::new(&part.record()))?;
+                Some((part.range, part.before, part.finished, fused?))
             });
-            if let Some((range, fused)) = fused {
+            if let Some((range, before, finished, fused)) = fused {
                 let work = Work::Fused {
                     number: code.fused.len(),
                     steps: range.len(),
@@ -48,6 +50,13 @@ pub(super) fn fuse(code: &mut Code) {
                     from: [NO_SLOT; 3],
                 };
                 code.phases[phase].column.splice(range, [step]);
+                code.phases[phase].row.truncate(before);
+                for phase in &mut code.phases {
+                    let finished = |step: &Step| {
+                        matches!(step.work, Work::Finish(_)) && finished.contains(&step.from[0])
+                    };
+                    phase.row.retain(|step| !finished(step));
+                }
             }
             first += 1;
         }
@@ -97,38 +106,145 @@ fn traced(form: Form) -> bool {
     }
 }
 
-/// Writes down some steps of a phase.
-fn record(code: &Code, phase: usize, range: Range<usize>) -> Recording {
-    let mut recorder = Recorder {
-        code,
-        recording: Recording::default(),
-        known: Vec::new(),
-    };
-    for step in &code.phases[phase].column[range.clone()] {
-        if let Work::Vector(_, form) = step.work {
-            let needed = |slot| needed(code, phase, &range, slot);
-            recorder.step(step, form, &needed);
-        }
-    }
-    recorder.recording
+/// Steps to be one loop.
+struct Part<'a> {
+    code: &'a Code,
+    phase: usize,
+    /// Among the steps on columns.
+    range: Range<usize>,
+    /// The steps on rows from this one on come along.
+    before: usize,
+    /// The doubles that become floats right away.
+    finished: Vec<Slot>,
 }
 
-/// Whether what a loop makes of some steps must go to memory.
-fn needed(code: &Code, phase: usize, range: &Range<usize>, slot: Slot) -> bool {
-    if code.slots[usize::from(slot)] != Origin::Null {
-        return true;
+impl<'a> Part<'a> {
+    fn new(code: &'a Code, phase: usize, range: Range<usize>) -> Self {
+        let Phase { row, column } = &code.phases[phase];
+        // Steps of a phase happen once for each row if a row is one tile.
+        let whole = matches!(code.tiling, Tiling::Wide { .. }) && code.chunks() == 1;
+        let whole = whole && !code.staged;
+        let fits = |step: &&Step| matches!(step.work, Work::Vector(_, form) if elementwise(form));
+        let come_along = match whole && range.start == 0 {
+            true => row.iter().rev().take_while(fits).count(),
+            false => 0,
+        };
+        let finishes = |slot: Slot| {
+            let rows = code.phases.iter().flat_map(|phase| &phase.row);
+            rows.filter(|step| matches!(step.work, Work::Finish(_)) && step.from[0] == slot)
+                .count()
+        };
+        let finished = column[range.clone()].iter().filter(|step| folds(step));
+        let finished = finished.map(|step| step.to);
+        Part {
+            code,
+            phase,
+            range,
+            before: row.len() - come_along,
+            finished: finished
+                .filter(|&slot| whole && finishes(slot) == 1)
+                .collect(),
+        }
     }
-    let reads = |step: &Step| match step.work {
-        Work::Fused { number, .. } => code.fused[number].reads.contains(&slot),
-        _ => step.from.contains(&slot),
-    };
-    let inside = |number: usize, index: usize| number == phase && range.contains(&index);
-    code.last.iter().any(reads)
-        || code.phases.iter().enumerate().any(|(number, phase)| {
-            let mut columns = phase.column.iter().enumerate();
-            phase.row.iter().any(reads)
-                || columns.any(|(index, step)| !inside(number, index) && reads(step))
-        })
+
+    fn worthwhile(&self) -> bool {
+        let rows = self.code.phases[self.phase].row.len() - self.before;
+        self.range.len() > 1 || rows > 0 || !self.finished.is_empty()
+    }
+
+    fn record(&self) -> Recording {
+        let mut recorder = Recorder {
+            code: self.code,
+            recording: Recording::default(),
+            known: Vec::new(),
+        };
+        let Phase { row, column } = &self.code.phases[self.phase];
+        for step in &row[self.before..] {
+            if let Work::Vector(_, form) = step.work {
+                // A float is the same in all lanes.
+                let value = recorder.value(step.from, each_splat(form));
+                recorder.set(step.to, value, self.needed(step.to));
+            }
+        }
+        recorder.recording.begin();
+        for step in &column[self.range.clone()] {
+            match step.work {
+                Work::Vector(_, Form::Fold(how, kind)) => {
+                    let value = recorder.operand(step.from[0], kind);
+                    self.fold(&mut recorder.recording, how, value, step.to);
+                }
+                Work::Vector(_, Form::Dot(kinds)) => {
+                    let form = Form::Binary(ScalarOp::Multiply, kinds);
+                    let value = recorder.value(step.from, form);
+                    self.fold(&mut recorder.recording, Combine::Sum, value, step.to);
+                }
+                Work::Vector(_, form) => {
+                    let value = recorder.value(step.from, form);
+                    recorder.set(step.to, value, self.needed(step.to));
+                }
+                _ => {}
+            }
+        }
+        recorder.recording
+    }
+
+    fn fold(&self, recording: &mut Recording, how: Combine, value: Value, slot: Slot) {
+        if self.finished.contains(&slot) {
+            let rows = self.code.phases.iter().flat_map(|phase| &phase.row);
+            let finish =
+                |step: &&Step| matches!(step.work, Work::Finish(_)) && step.from[0] == slot;
+            if let Some(finish) = rows.into_iter().find(finish) {
+                return recording.whole(how, value, finish.to);
+            }
+        }
+        recording.fold(how, value, slot);
+    }
+
+    /// Whether what the loop makes must go to memory.
+    fn needed(&self, slot: Slot) -> bool {
+        let code = self.code;
+        if code.slots[usize::from(slot)] != Origin::Null {
+            return true;
+        }
+        let reads = |step: &Step| match step.work {
+            Work::Fused { number, .. } => code.fused[number].reads.contains(&slot),
+            _ => step.from.contains(&slot),
+        };
+        let mut phases = code.phases.iter().enumerate();
+        code.last.iter().any(reads)
+            || phases.any(|(number, Phase { row, column })| {
+                let here = number == self.phase;
+                let mut columns = column.iter().enumerate();
+                row[..if here { self.before } else { row.len() }]
+                    .iter()
+                    .any(reads)
+                    || columns
+                        .any(|(index, step)| !(here && self.range.contains(&index)) && reads(step))
+            })
+    }
+}
+
+fn folds(step: &Step) -> bool {
+    matches!(step.work, Work::Vector(_, Form::Fold(..) | Form::Dot(_)))
+}
+
+/// Whether a form is an operation on each element that can be written down.
+fn elementwise(form: Form) -> bool {
+    traced(form) && !matches!(form, Form::Fold(..) | Form::Dot(_))
+}
+
+/// The same, of one float each.
+fn each_splat(form: Form) -> Form {
+    const SPLAT: Kind = Kind::Splat;
+    match form {
+        Form::Unary(op, _) => Form::Unary(op, SPLAT),
+        Form::Binary(op, _) => Form::Binary(op, [SPLAT; 2]),
+        Form::Select(_) => Form::Select([SPLAT; 3]),
+        Form::Pair(first, second, _) => Form::Pair(first, second, [SPLAT; 3]),
+        Form::Fold(how, _) => Form::Fold(how, SPLAT),
+        Form::Dot(_) => Form::Dot([SPLAT; 2]),
+        Form::Widen | Form::Round(_) => form,
+    }
 }
 
 struct Recorder<'a> {
@@ -139,36 +255,28 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    fn step(&mut self, step: &Step, form: Form, needed: &dyn Fn(Slot) -> bool) {
-        use Form::{Binary, Dot, Fold, Pair, Select, Unary};
-        let from = step.from;
-        let value = match form {
-            Unary(op, kind) => {
+    /// The result of an operation on elements.
+    fn value(&mut self, from: [Slot; 3], form: Form) -> Value {
+        match form {
+            Form::Unary(op, kind) => {
                 let a = self.operand(from[0], kind);
                 self.recording.scalar(op, [a; 3])
             }
-            Binary(op, kinds) => self.binary(op, [from[0], from[1]], kinds),
-            Select(kinds) => {
+            Form::Binary(op, kinds) => self.binary(op, [from[0], from[1]], kinds),
+            Form::Select(kinds) => {
                 let [a, b, c] = [0, 1, 2].map(|i| self.operand(from[i], kinds[i]));
                 self.recording.scalar(ScalarOp::Select, [a, b, c])
             }
-            Pair(first, second, kinds) => {
+            Form::Pair(first, second, kinds) => {
                 let [a, b, c] = [0, 1, 2].map(|i| self.operand(from[i], kinds[i]));
                 let first = self.pair(first, a, b);
                 self.pair(second, first, c)
             }
-            Fold(how, kind) => {
-                let value = self.operand(from[0], kind);
-                return self.recording.fold(how, value, step.to);
-            }
-            Dot(kinds) => {
-                let product = self.binary(ScalarOp::Multiply, [from[0], from[1]], kinds);
-                return self.recording.fold(Combine::Sum, product, step.to);
-            }
+            Form::Fold(_, kind) => self.operand(from[0], kind),
+            Form::Dot(kinds) => self.binary(ScalarOp::Multiply, [from[0], from[1]], kinds),
             // Kept away by `traced`.
-            Form::Widen | Form::Round(_) => return,
-        };
-        self.set(step.to, value, needed(step.to));
+            Form::Widen | Form::Round(_) => self.operand(from[0], Kind::Stream),
+        }
     }
 
     fn binary(&mut self, op: ScalarOp, from: [Slot; 2], kinds: [Kind; 2]) -> Value {
@@ -187,11 +295,11 @@ impl Recorder<'_> {
     }
 
     fn operand(&mut self, slot: Slot, kind: Kind) -> Value {
-        if kind == Kind::Splat {
-            return self.recording.splat(slot);
-        }
         if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == slot) {
             return *value;
+        }
+        if kind == Kind::Splat {
+            return self.recording.splat(slot);
         }
         let value = self.recording.load(slot);
         self.known.push((slot, value));

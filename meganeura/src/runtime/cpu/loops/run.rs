@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::super::memory::Element;
 use super::super::pool::Pool;
 use super::super::vector::Rows;
-use super::grid::{Grid, share};
+use super::grid::Grid;
 use super::moves::{
     Odometer, ROW, ROWS, address, count_from, fetch, fill, fold_one, fold_rows, gather, scatter,
     unflatten,
@@ -268,10 +268,9 @@ impl LoopProgram {
     /// Fetches what the next row will read and write, an equal share in every phase. Rows
     /// are too short for the hardware to notice that they follow each other.
     fn fetch_next_row(&self, state: &State, phase: usize) {
-        self.fetch_next(
-            state,
-            share(self.code.columns, self.code.phases.len(), phase),
-        );
+        let (columns, phases) = (self.code.columns, self.code.phases.len());
+        let part = columns * phase / phases..columns * (phase + 1) / phases;
+        self.fetch_next(state, part);
     }
 
     /// Fetches some columns of the next row.

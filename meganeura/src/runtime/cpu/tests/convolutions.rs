@@ -301,6 +301,18 @@ fn cases() -> Vec<Convolution> {
     ]
 }
 
+/// Forward and weight's gradient of convolutions of different kinds.
+pub(in super::super) fn some_kernels() -> Vec<(ContractKernel, Buffers)> {
+    let mut kernels = Vec::new();
+    for case in [0, 2, 6].map(|index| cases()[index]) {
+        let mut buffers = Buffers::default();
+        kernels.push((case.forward(&mut buffers).0, buffers));
+        let mut buffers = Buffers::default();
+        kernels.push((case.weight(&mut buffers).0, buffers));
+    }
+    kernels
+}
+
 #[test]
 fn forward() {
     for case in cases() {

@@ -3,7 +3,7 @@
 mod attention;
 mod basics;
 mod contractions;
-mod convolutions;
+pub(super) mod convolutions;
 mod oracle;
 mod random;
 
@@ -101,6 +101,16 @@ pub(super) fn run_all(
     threads: usize,
     set: InstructionSet,
 ) -> Result<Buffers, RunError> {
+    let mut executor = CpuExecutor::with_instructions(NonZero::new(threads), set);
+    run_on(&mut executor, actions, buffers)
+}
+
+/// Runs kernels one after the other, twice, on an executor.
+pub(super) fn run_on(
+    executor: &mut CpuExecutor,
+    actions: &[Action],
+    buffers: &Buffers,
+) -> Result<Buffers, RunError> {
     let kernel = |action: &Action| Kernel {
         name: "test".to_owned(),
         action: action.clone(),
@@ -119,7 +129,6 @@ pub(super) fn run_all(
         kernels: actions.iter().map(kernel).collect(),
         ..Plan::default()
     };
-    let mut executor = CpuExecutor::with_instructions(NonZero::new(threads), set);
     let mut bindings = Vec::new();
     for (index, contents) in buffers.0.iter().enumerate() {
         bindings.push(Binding {

@@ -14,7 +14,7 @@ const HOPELESS: f64 = 1.2;
 const PAIRS: usize = 7;
 /// A challenger must take less than this share of the time.
 const WORTH_IT: f64 = 0.98;
-/// The share of the budget that is left for the last comparison of whole steps.
+/// The share of the budget that is left for comparing whole steps.
 const LAST: f64 = 0.15;
 /// Steps shorter than this are repeated, up to so many times; the fastest counts.
 const SHORT: Duration = Duration::from_millis(4);
@@ -71,8 +71,8 @@ pub(in crate::runtime::cpu) struct Outcome<C> {
     pub runs: usize,
     /// Choices that were tried, beside those in use.
     pub tried: usize,
-    /// What whole steps took before and take now, if they were compared.
-    pub steps: Option<[Duration; 2]>,
+    /// The share of the time that a whole step takes now.
+    pub step: f64,
 }
 
 /// Candidates for a subject, the one in use first.
@@ -122,6 +122,7 @@ pub(in crate::runtime::cpu) fn search<S: Stage>(
             .map(|index| stage.choice(index))
             .collect(),
         ratios: vec![1.0; stage.subjects()],
+        step: 1.0,
         stage,
         budget,
         clock,
@@ -130,23 +131,25 @@ pub(in crate::runtime::cpu) fn search<S: Stage>(
         runs: 0,
         tried: 0,
     };
-    let mut steps = None;
     if search.warm_up()? {
         for matter in 0..search.stage.matters() {
             let Some(contests) = search.preliminaries(matter)? else {
                 break;
             };
-            search.finals(&contests)?;
+            let winners = search.finals(&contests)?;
+            search.settle(&winners)?;
         }
-        steps = search.compare_steps()?;
     }
     Ok(Outcome {
         found: search.found(),
         runs: search.runs,
         tried: search.tried,
-        steps,
+        step: search.step,
     })
 }
+
+/// The time of each subject, and of the whole step.
+type Measured = (Vec<f64>, Duration);
 
 /// A search on its way.
 struct Search<'a, S: Stage, K: Clock> {
@@ -155,6 +158,8 @@ struct Search<'a, S: Stage, K: Clock> {
     before: Vec<S::Choice>,
     /// The share of the time that each subject takes since.
     ratios: Vec<f64>,
+    /// The same of the whole step.
+    step: f64,
     budget: Duration,
     clock: &'a K,
     /// The longest that a measurement has taken.
@@ -184,7 +189,7 @@ impl<S: Stage, K: Clock> Search<'_, S, K> {
     }
 
     /// Runs the step a few times: the least for each subject, and in all.
-    fn measure(&mut self) -> Result<(Vec<f64>, Duration), S::Error> {
+    fn measure(&mut self) -> Result<Measured, S::Error> {
         let begin = self.clock.elapsed();
         let mut least = (vec![f64::INFINITY; self.stage.subjects()], Duration::MAX);
         for _ in 0..self.repeats {
@@ -264,39 +269,77 @@ impl<S: Stage, K: Clock> Search<'_, S, K> {
         Ok(true)
     }
 
-    /// The best of each contest against what is in use, in turn.
-    fn finals(&mut self, contests: &[Contest<S::Choice>]) -> Result<(), S::Error> {
+    /// The best of each contest against what is in use, in turn; those that win.
+    fn finals(
+        &mut self,
+        contests: &[Contest<S::Choice>],
+    ) -> Result<Vec<Subject<S::Choice>>, S::Error> {
         let challengers = contests.iter().filter_map(|contest| {
-            let challenger = contest.challenger()?;
-            Some((contest.subject, contest.candidates[0].0, challenger))
+            Some(Subject {
+                index: contest.subject,
+                from: contest.candidates[0].0,
+                to: contest.challenger()?,
+                ratio: 1.0,
+            })
         });
-        let pairs: Vec<(usize, S::Choice, S::Choice)> = challengers.collect();
-        if pairs.is_empty() {
-            return Ok(());
-        }
+        let mut pairs: Vec<Subject<S::Choice>> = challengers.collect();
         let mut ratios = vec![Vec::new(); pairs.len()];
         for _ in 0..PAIRS {
-            if !self.has_time(1.0 - LAST) {
+            if pairs.is_empty() || !self.has_time(1.0 - LAST) {
                 break;
             }
-            pairs
-                .iter()
-                .for_each(|&(subject, used, _)| self.stage.set(subject, used));
-            let (used, _) = self.measure()?;
-            pairs
-                .iter()
-                .for_each(|&(subject, _, other)| self.stage.set(subject, other));
-            let (other, _) = self.measure()?;
-            for ((subject, ..), ratios) in pairs.iter().zip(&mut ratios) {
-                ratios.push(other[*subject] / used[*subject]);
+            let [used, other] = self.compare(&pairs)?;
+            for (pair, ratios) in pairs.iter().zip(&mut ratios) {
+                ratios.push(other.0[pair.index] / used.0[pair.index]);
             }
         }
-        for ((subject, used, other), ratios) in pairs.into_iter().zip(&ratios) {
-            let better = ratios.len() > PAIRS / 2 && median(ratios) < WORTH_IT;
-            if better {
-                self.ratios[subject] *= median(ratios);
+        for (pair, ratios) in pairs.iter_mut().zip(&ratios) {
+            if ratios.len() > PAIRS / 2 {
+                pair.ratio = median(ratios);
             }
-            self.stage.set(subject, if better { other } else { used });
+        }
+        pairs.retain(|pair| pair.ratio < WORTH_IT);
+        Ok(pairs)
+    }
+
+    /// Measures with what is in use for some subjects and with what could be, which is taken back.
+    fn compare(&mut self, pairs: &[Subject<S::Choice>]) -> Result<[Measured; 2], S::Error> {
+        let used = self.measure()?;
+        pairs
+            .iter()
+            .for_each(|pair| self.stage.set(pair.index, pair.to));
+        let other = self.measure()?;
+        pairs
+            .iter()
+            .for_each(|pair| self.stage.set(pair.index, pair.from));
+        Ok([used, other])
+    }
+
+    /// Takes winners over if that makes the whole step faster, for what is good for a kernel may be
+    /// bad for those that read what it writes. If not, each half of them is looked at alone.
+    fn settle(&mut self, winners: &[Subject<S::Choice>]) -> Result<(), S::Error> {
+        if winners.is_empty() || !self.has_time(1.0) {
+            return Ok(());
+        }
+        let mut ratios = Vec::new();
+        for _ in 0..PAIRS {
+            if !ratios.is_empty() && !self.has_time(1.0) {
+                break;
+            }
+            let [used, other] = self.compare(winners)?.map(|(_, step)| step.as_secs_f64());
+            ratios.push(other / used);
+        }
+        let ratio = median(&ratios);
+        if ratio < 1.0 {
+            self.step *= ratio;
+            for winner in winners {
+                self.stage.set(winner.index, winner.to);
+                self.ratios[winner.index] *= winner.ratio;
+            }
+        } else if winners.len() > 1 {
+            let (first, second) = winners.split_at(winners.len() / 2);
+            self.settle(first)?;
+            self.settle(second)?;
         }
         Ok(())
     }
@@ -311,36 +354,5 @@ impl<S: Stage, K: Clock> Search<'_, S, K> {
             ratio,
         });
         all.filter(|subject| subject.from != subject.to).collect()
-    }
-
-    /// Whole steps with what was found against those with what was in use before; if they are not
-    /// faster, everything is as before.
-    fn compare_steps(&mut self) -> Result<Option<[Duration; 2]>, S::Error> {
-        let found = self.found();
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let (mut ratios, mut steps) = (Vec::new(), [Duration::MAX; 2]);
-        for _ in 0..PAIRS {
-            if !self.has_time(1.0) && !ratios.is_empty() {
-                break;
-            }
-            found
-                .iter()
-                .for_each(|subject| self.stage.set(subject.index, subject.from));
-            let (_, before) = self.measure()?;
-            found
-                .iter()
-                .for_each(|subject| self.stage.set(subject.index, subject.to));
-            let (_, now) = self.measure()?;
-            ratios.push(now.as_secs_f64() / before.as_secs_f64());
-            steps = [steps[0].min(before), steps[1].min(now)];
-        }
-        if median(&ratios) >= 1.0 {
-            found
-                .iter()
-                .for_each(|subject| self.stage.set(subject.index, subject.from));
-        }
-        Ok(Some(steps))
     }
 }

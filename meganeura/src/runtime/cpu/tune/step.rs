@@ -101,9 +101,8 @@ impl<'a> Step<'a> {
                     let choice = Some(choice);
                     let regions = &origin.regions;
                     let made = ContractProgram::new(kernel, regions, set, workers, &common, choice);
-                    // SAFETY: the caller's promise.
-                    let alike = |made: &ContractProgram| unsafe { made.adds_like(used) };
-                    made.ok().filter(alike).map(Box::new)
+                    let as_wanted = |made: &ContractProgram| made.choice().gathered == gathered;
+                    made.ok().filter(as_wanted).map(Box::new)
                 });
                 places.push(Place {
                     kernel: index,

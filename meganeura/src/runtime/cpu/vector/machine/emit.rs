@@ -1,5 +1,7 @@
 //! From a recording to code: registers, and the loop around it.
 
+use std::ops::Range;
+
 use super::encode::{
     self, Assembler, BASES, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, Vector,
 };
@@ -26,7 +28,7 @@ pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
         vectors: plan.free.clone(),
         masks: MASKS.rev().collect(),
     };
-    emitter.enter();
+    emitter.enter()?;
     let repeated = (plan.chains > 1).then(|| {
         emitter.code.compare(plan.chains);
         let short = emitter.code.jump(Condition::Below);
@@ -61,12 +63,14 @@ pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
 
 /// Which register holds what all the time.
 struct Registers {
+    /// How many instructions come before the loop.
+    before: usize,
     /// The base register of each slot whose elements are read or written.
     streams: Vec<(Slot, u8)>,
     /// The constants and splats that are in registers before the loop.
     ready: Vec<(Value, Vector)>,
-    /// Of each fold, its first register; those of its other chains follow.
-    folds: Vec<(usize, Vector)>,
+    /// Of each fold, the registers of its chains.
+    folds: Vec<(usize, Vec<Vector>)>,
     /// Copies of the body in the loop.
     chains: u8,
     free: Vec<Vector>,
@@ -77,6 +81,7 @@ struct Registers {
 impl Registers {
     fn plan(recording: &Recording) -> Option<Self> {
         let instructions = &recording.instructions;
+        let before = recording.before;
         let mut last: Vec<usize> = (0..instructions.len()).collect();
         let mut slots: Vec<Slot> = Vec::new();
         for (index, instruction) in instructions.iter().enumerate() {
@@ -84,6 +89,7 @@ impl Registers {
                 last[usize::from(operand)] = index;
             }
             if let Instruction::Load(slot) | Instruction::Store(slot, _) = instruction
+                && index >= before
                 && !slots.contains(slot)
             {
                 slots.push(*slot);
@@ -97,10 +103,16 @@ impl Registers {
             let found = all.filter(move |(_, instruction)| wanted(instruction));
             found.map(|(index, _)| index).collect::<Vec<usize>>()
         };
-        let folds = which(|i| matches!(i, Instruction::Fold(..)));
-        let splats = which(|i| matches!(i, Instruction::Splat(_)));
+        let folds = which(|i| matches!(i, Instruction::Fold(..) | Instruction::Whole(..)));
+        let mut splats = which(|i| matches!(i, Instruction::Splat(_)));
+        splats.retain(|&splat| splat >= before);
         let mut constants = which(|i| matches!(i, Instruction::Constant(_)));
-        let room = VECTORS.checked_sub(alive(instructions, &last)? + splats.len() as u8)?;
+        constants.retain(|&constant| last[constant] >= before);
+        alive(recording, &last, 0..before)?;
+        let kept = (0..before).filter(|&value| last[value] >= before);
+        let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
+        let most = alive(recording, &last, before..instructions.len())?;
+        let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
         let copies = match folds.len() {
             0 if instructions.len() > SHORT => 1,
             _ => CHAINS,
@@ -115,21 +127,15 @@ impl Registers {
         let fixed = folds.len() as u8 * chains;
         // What is used in every iteration is best at hand, as far as there is room.
         constants.truncate(usize::from(room - fixed));
-        let mut free: Vec<Vector> = (0..VECTORS).rev().collect();
+        let mut free: Vec<Vector> = (0..VECTORS).collect();
         let mut take = || free.pop().unwrap_or_default();
         let fixed = splats.into_iter().chain(constants);
         let ready = fixed.map(|value| (value as Value, take())).collect();
-        let first = |fold: usize, take: &mut dyn FnMut() -> Vector| {
-            let first = take();
-            (1..chains).for_each(|_| _ = take());
-            (fold, first)
-        };
-        let folds = folds
-            .into_iter()
-            .map(|fold| first(fold, &mut take))
-            .collect();
+        let chained = |fold| (fold, (0..chains).map(|_| take()).collect());
+        let folds = folds.into_iter().map(chained).collect();
         let streams = slots.into_iter().zip(BASES).collect();
         Some(Registers {
+            before,
             streams,
             ready,
             folds,
@@ -140,29 +146,45 @@ impl Registers {
     }
 }
 
-/// How many registers a body needs at once, if no constant is in one before the loop.
-fn alive(instructions: &[Instruction], last: &[usize]) -> Option<u8> {
+/// How many registers some instructions need at once for what they make, if no constant is in one
+/// already.
+fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<usize> {
+    let instructions = &recording.instructions;
     let mut alive: usize = 0;
     let mut most: usize = 0;
-    for (index, instruction) in instructions.iter().enumerate() {
-        let constants = instruction.operands().filter(|&operand| {
-            matches!(instructions[usize::from(operand)], Instruction::Constant(_))
-        });
+    for index in range.clone() {
+        let instruction = instructions[index];
+        let constant = |operand: &Value| {
+            let operand = instructions[usize::from(*operand)];
+            matches!(operand, Instruction::Constant(_))
+        };
+        let constants = instruction.operands().filter(constant).count();
         // The result, what a fold of NaNs needs, and constants while they are used.
-        most = most.max(alive + 2 + constants.count());
+        most = most.max(alive + 2 + constants);
         let mut dead: Vec<Value> = instruction.operands().collect();
         dead.sort_unstable();
         dead.dedup();
-        let dead = dead.into_iter().filter(|&operand| {
-            last[usize::from(operand)] == index && in_vector(instructions[usize::from(operand)])
+        let dead = dead.into_iter().map(usize::from).filter(|&operand| {
+            let made = range.contains(&operand) && recording.makes(operand);
+            made && last[operand] == index
         });
-        let made = in_vector(*instruction) && last[index] > index;
+        let made = recording.makes(index) && last[index] > index;
         alive = (alive + usize::from(made)).checked_sub(dead.count())?;
     }
-    u8::try_from(most).ok().filter(|&most| most <= VECTORS)
+    Some(most).filter(|&most| most <= usize::from(VECTORS))
 }
 
-/// Whether a value is made in the body, in a vector register.
+impl Recording {
+    /// Whether an instruction puts something in a vector register when its turn comes.
+    fn makes(&self, index: usize) -> bool {
+        match self.instructions[index] {
+            Instruction::Splat(_) => index < self.before,
+            instruction => in_vector(instruction),
+        }
+    }
+}
+
+/// Whether a value is a vector that is computed or loaded.
 fn in_vector(instruction: Instruction) -> bool {
     matches!(
         instruction,
@@ -189,7 +211,7 @@ impl Emitter<'_> {
         self.recording.instructions[usize::from(value)]
     }
 
-    fn enter(&mut self) {
+    fn enter(&mut self) -> Option<()> {
         self.code.enter();
         for &(value, register) in &self.plan.ready {
             let from = match self.instruction(value) {
@@ -203,40 +225,100 @@ impl Emitter<'_> {
             self.code.two(encode::BROADCAST, register, from);
             self.places[usize::from(value)] = Some(register);
         }
-        for &(fold, register) in &self.plan.folds {
-            if let Instruction::Fold(how, ..) = self.recording.instructions[fold] {
-                let identity = self.code.number(how.identity().to_bits());
-                for chain in 0..self.plan.chains {
-                    self.code.two(encode::BROADCAST, register + chain, identity);
-                }
+        self.once()?;
+        for (fold, chains) in &self.plan.folds {
+            let (how, _) = self.fold(*fold)?;
+            let identity = self.code.number(how.identity().to_bits());
+            for &chain in chains {
+                self.code.two(encode::BROADCAST, chain, identity);
             }
         }
         for &(slot, base) in &self.plan.streams {
             self.code.pointer(base, slot);
         }
         self.code.begin();
+        Some(())
+    }
+
+    /// What happens before the loop.
+    fn once(&mut self) -> Option<()> {
+        let before = self.plan.before;
+        let stores = |i: &Instruction| matches!(i, Instruction::Store(..));
+        if self.recording.instructions[..before].iter().any(stores) {
+            self.code.single();
+        }
+        for index in 0..before {
+            let instruction = self.recording.instructions[index];
+            match instruction {
+                Instruction::Splat(slot) => {
+                    let to = self.vectors.pop()?;
+                    self.code.pointer(0, slot);
+                    self.code.two(encode::BROADCAST, to, Operand::Pointer);
+                    self.places[index] = Some(to);
+                }
+                Instruction::Store(slot, value) => {
+                    let (from, temporary) = self.operand(value)?;
+                    self.code.pointer(0, slot);
+                    let to = Operand::Pointer;
+                    self.code.masked(encode::STORE, from, 0, to, REST, false);
+                    self.release(index, instruction, [temporary, None, None]);
+                }
+                _ => self.compute(index, instruction)?,
+            }
+            if self.plan.last[index] == index {
+                self.free(index);
+            }
+        }
+        Some(())
+    }
+
+    /// How a fold combines, and to which float if to none of the doubles.
+    fn fold(&self, fold: usize) -> Option<(Combine, Option<Slot>)> {
+        match self.recording.instructions[fold] {
+            Instruction::Fold(how, ..) => Some((how, None)),
+            Instruction::Whole(how, _, slot) => Some((how, Some(slot))),
+            _ => None,
+        }
     }
 
     fn leave(&mut self) -> Option<()> {
-        self.code.folds();
-        for (number, &(fold, first)) in self.plan.folds.iter().enumerate() {
-            let Instruction::Fold(how, ..) = self.recording.instructions[fold] else {
-                continue;
-            };
-            let mut width = self.plan.chains;
+        let plan = self.plan;
+        let mut doubles = Vec::new();
+        let mut floats = Vec::new();
+        for (fold, chains) in &plan.folds {
+            let (how, slot) = self.fold(*fold)?;
+            let mut chains = chains.clone();
             // As the loops do it: neighbours first.
-            while width > 1 {
-                for pair in 0..width / 2 {
-                    let (to, from) = (first + 2 * pair, first + 2 * pair + 1);
-                    self.combine(how, to, from, 0)?;
-                    if pair > 0 {
-                        self.code.two(MOVE, first + pair, Operand::Vector(to));
-                    }
+            while chains.len() > 1 {
+                for pair in chains.chunks_exact(2) {
+                    self.combine(how, pair[0], pair[1], 0)?;
                 }
-                width /= 2;
+                chains = chains.into_iter().step_by(2).collect();
             }
+            match slot {
+                Some(slot) => floats.push((how, chains[0], slot)),
+                None => doubles.push(chains[0]),
+            }
+        }
+        if !floats.is_empty() {
+            self.code.single();
+        }
+        for (how, total, slot) in floats {
+            for exchange in encode::EXCHANGES {
+                let other = self.vectors.pop()?;
+                self.code
+                    .three(exchange, other, total, Operand::Vector(total));
+                self.combine(how, total, other, 0)?;
+                self.vectors.push(other);
+            }
+            self.code.pointer(0, slot);
+            let to = Operand::Pointer;
+            self.code.masked(encode::STORE, total, 0, to, REST, false);
+        }
+        self.code.folds();
+        for (number, total) in doubles.into_iter().enumerate() {
             let to = Operand::Folded(number as u8);
-            self.code.two(encode::STORE, first, to);
+            self.code.two(encode::STORE, total, to);
         }
         self.code.leave();
         Some(())
@@ -264,7 +346,7 @@ impl Emitter<'_> {
     /// The work on one vector: the `copy`th after the index, or what is left of one.
     fn body(&mut self, copy: u8, rest: bool) -> Option<()> {
         let mask = if rest { REST } else { 0 };
-        for index in 0..self.recording.instructions.len() {
+        for index in self.plan.before..self.recording.instructions.len() {
             let instruction = self.recording.instructions[index];
             match instruction {
                 Instruction::Constant(_) | Instruction::Splat(_) => {}
@@ -280,14 +362,14 @@ impl Emitter<'_> {
                     self.code.masked(encode::STORE, from, 0, to, mask, false);
                     self.release(index, instruction, [temporary, None, None]);
                 }
-                Instruction::Fold(how, value, _) => {
-                    let folds = &self.plan.folds;
-                    let (_, first) = folds.iter().find(|(fold, _)| *fold == index)?;
+                Instruction::Fold(how, value, _) | Instruction::Whole(how, value, _) => {
+                    let mut folds = self.plan.folds.iter();
+                    let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
+                    let to = chains[usize::from(copy)];
                     let (from, temporary) = self.operand(value)?;
-                    self.combine(how, first + copy, from, mask)?;
+                    self.combine(how, to, from, mask)?;
                     self.release(index, instruction, [temporary, None, None]);
                 }
-                Instruction::MultiplyAdd(a, b, c) => self.multiply_add(index, [a, b, c])?,
                 _ => self.compute(index, instruction)?,
             }
             if self.plan.last[index] == index {
@@ -321,16 +403,19 @@ impl Emitter<'_> {
     /// Frees what an instruction was the last to use.
     fn release(&mut self, index: usize, instruction: Instruction, also: [Option<Vector>; 3]) {
         self.vectors.extend(also.into_iter().flatten());
-        for operand in instruction.operands() {
-            if self.plan.last[usize::from(operand)] == index {
-                self.free(usize::from(operand));
+        for operand in instruction.operands().map(usize::from) {
+            // What was made before the loop stays for its next turn.
+            let stays = operand < self.plan.before && index >= self.plan.before;
+            if self.plan.last[operand] == index && !stays {
+                self.free(operand);
             }
         }
     }
 
     fn free(&mut self, value: usize) {
         match self.recording.instructions[value] {
-            Instruction::Constant(_) | Instruction::Splat(_) => {}
+            Instruction::Constant(_) => {}
+            Instruction::Splat(_) if value >= self.plan.before => {}
             Instruction::Compare(..) => self.masks.extend(self.places[value].take()),
             _ => self.vectors.extend(self.places[value].take()),
         }
@@ -352,6 +437,7 @@ impl Emitter<'_> {
     /// Instructions that read before they write, so that the result may be where an operand is.
     fn compute(&mut self, index: usize, instruction: Instruction) -> Option<()> {
         let (opcode, a, b, mask) = match instruction {
+            Instruction::MultiplyAdd(a, b, c) => return self.multiply_add(index, [a, b, c]),
             Instruction::Unary(op, a) => (unary(op), None, a, None),
             Instruction::Binary(op, a, b) => (binary(op), Some(a), b, None),
             Instruction::Compare(op, a, b) => (comparison(op), Some(a), b, None),

@@ -14,8 +14,8 @@ pub(super) const REST: Mask = 1;
 pub(super) const MASKS: std::ops::Range<Mask> = 2..8;
 
 /// General registers that hold the addresses of streams: all but the index (0), the rest of
-/// the count (6), a register for odd jobs (2) and the stack (4). The last is the table's own.
-pub(super) const BASES: [u8; 12] = [1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 7];
+/// the count (6), a register for odd jobs (2), the table (7) and the stack (4).
+pub(super) const BASES: [u8; 11] = [1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 /// Those of them, and the one for odd jobs, that must be as before afterwards; the latter holds
 /// where folds go.
 const SAVED: [u8; 7] = [3, 5, 12, 13, 14, 15, 2];
@@ -90,6 +90,13 @@ pub(super) const EQUAL: Opcode = with(1, 0, 0xc2, 0);
 pub(super) const LESS: Opcode = with(1, 0, 0xc2, 0x11);
 pub(super) const LESS_EQUAL: Opcode = with(1, 0, 0xc2, 0x12);
 pub(super) const UNORDERED: Opcode = with(1, 0, 0xc2, 3);
+/// The halves of a vector, of its halves, and so on in exchange.
+pub(super) const EXCHANGES: [Opcode; 4] = [
+    with(3, 1, 0x23, 0x4e),
+    with(3, 1, 0x23, 0xb1),
+    with(1, 0, 0xc6, 0x4e),
+    with(1, 0, 0xc6, 0xb1),
+];
 
 /// A condition on the last comparison of numbers without a sign.
 #[derive(Clone, Copy)]
@@ -237,6 +244,12 @@ impl Assembler {
     pub(super) fn land(&mut self, from: Label) {
         let distance = (self.bytes.len() - from.0) as u32;
         self.bytes[from.0 - 4..from.0].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// The mask `REST` = the first element only.
+    pub(super) fn single(&mut self) {
+        // mov edx, 1; kmovw k1, edx
+        self.put(&[0xba, 1, 0, 0, 0, 0xc5, 0xf8, 0x92, 0xca]);
     }
 
     /// The mask of the elements that are left; sets the condition `Zero` if there are none.

@@ -71,7 +71,7 @@ impl Fused {
         let writes = instructions
             .iter()
             .filter_map(|instruction| match *instruction {
-                Instruction::Store(slot, _) => Some(slot),
+                Instruction::Store(slot, _) | Instruction::Whole(_, _, slot) => Some(slot),
                 _ => None,
             });
         let (reads, writes) = (reads.collect(), writes.collect());

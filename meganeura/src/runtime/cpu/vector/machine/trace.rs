@@ -21,7 +21,7 @@ pub(super) enum Instruction {
     Constant(u32),
     /// The float that a pointer leads to, in all lanes.
     Splat(Slot),
-    /// The elements that a pointer leads to.
+    /// The elements that a pointer leads to, in the loop.
     Load(Slot),
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
@@ -34,9 +34,12 @@ pub(super) enum Instruction {
         yes: Value,
         no: Value,
     },
+    /// To the elements that a pointer leads to, or to its float before the loop.
     Store(Slot, Value),
     /// Combined with all other elements and with the double that a pointer leads to.
     Fold(Combine, Value, Slot),
+    /// Combined with all other elements, to the float that a pointer leads to.
+    Whole(Combine, Value, Slot),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,7 +77,8 @@ impl Instruction {
     pub(super) fn operands(self) -> impl Iterator<Item = Value> {
         let operands = match self {
             Self::Constant(_) | Self::Splat(_) | Self::Load(_) => [None; 3],
-            Self::Unary(_, a) | Self::Store(_, a) | Self::Fold(_, a, _) => [Some(a), None, None],
+            Self::Unary(_, a) | Self::Store(_, a) => [Some(a), None, None],
+            Self::Fold(_, a, _) | Self::Whole(_, a, _) => [Some(a), None, None],
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => [Some(a), Some(b), None],
             Self::MultiplyAdd(a, b, c) => [Some(a), Some(b), Some(c)],
             Self::Blend { mask, yes, no } => [Some(mask), Some(yes), Some(no)],
@@ -83,10 +87,13 @@ impl Instruction {
     }
 }
 
-/// A loop's body.
+/// A loop's body, and what happens once before it.
 #[derive(Clone, Debug, Default)]
 pub(in super::super::super) struct Recording {
     pub(super) instructions: Vec<Instruction>,
+    /// How many of the instructions happen before the loop. What they make is the same in all
+    /// lanes.
+    pub(super) before: usize,
 }
 
 impl Recording {
@@ -102,6 +109,11 @@ impl Recording {
         (self.instructions.len() - 1) as Value
     }
 
+    /// What follows happens to every vector.
+    pub(in super::super::super) fn begin(&mut self) {
+        self.before = self.instructions.len();
+    }
+
     /// The elements at a slot.
     pub(in super::super::super) fn load(&mut self, slot: Slot) -> Value {
         self.push(Instruction::Load(slot))
@@ -112,7 +124,7 @@ impl Recording {
         self.push(Instruction::Splat(slot))
     }
 
-    /// Writes to the elements at a slot.
+    /// Writes to the elements at a slot; before the loop, to its float.
     pub(in super::super::super) fn store(&mut self, slot: Slot, value: Value) {
         self.push(Instruction::Store(slot, value));
     }
@@ -120,6 +132,11 @@ impl Recording {
     /// Combines all elements, and the result with the double at a slot.
     pub(in super::super::super) fn fold(&mut self, how: Combine, value: Value, slot: Slot) {
         self.push(Instruction::Fold(how, value, slot));
+    }
+
+    /// Combines all elements to the float at a slot, which nobody reads in the loop.
+    pub(in super::super::super) fn whole(&mut self, how: Combine, value: Value, slot: Slot) {
+        self.push(Instruction::Whole(how, value, slot));
     }
 
     /// An operation on values.
