@@ -13,20 +13,23 @@ use super::super::vector::{Form, Kind, PairOp};
 use super::program::{Code, NO_SLOT, Origin, Phase, Step, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
-/// Widens first and rounds last, so that what is between can be one loop. Nothing that is widened
-/// is written earlier in its phase, and nobody reads what is rounded.
-fn gather_conversions(steps: &mut [Step]) {
-    steps.sort_by_key(|step| match step.work {
-        Work::Vector(_, Form::Widen) => 0,
-        Work::Vector(_, Form::Round(_)) => 2,
-        _ => 1,
-    });
+/// Widens first and rounds registers last, so that what is between can be one loop. Nothing that is
+/// widened is written earlier in its phase, and nobody reads what is rounded.
+fn gather_conversions(code: &mut Code, phase: usize) {
+    let in_register = |slot: Slot| code.slots[usize::from(slot)] == Origin::Null;
+    code.phases[phase]
+        .column
+        .sort_by_key(|step| match step.work {
+            Work::Vector(_, Form::Widen) => 0,
+            Work::Vector(_, Form::Round(_)) if in_register(step.from[0]) => 2,
+            _ => 1,
+        });
 }
 
 /// Makes loops of all steps that can be together.
 pub(super) fn fuse(code: &mut Code) {
     for phase in 0..code.phases.len() {
-        gather_conversions(&mut code.phases[phase].column);
+        gather_conversions(code, phase);
         let mut first = 0;
         while first < code.phases[phase].column.len() {
             let longest = longest(code, &code.phases[phase].column[first..]);
