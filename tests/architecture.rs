@@ -54,7 +54,9 @@ fn sources(part: &str) -> Vec<PathBuf> {
                 if !path.ends_with("tests") {
                     open.push(path);
                 }
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests.rs")
+            {
                 found.push(path);
             }
         }

@@ -365,7 +365,11 @@ impl Builder<'_> {
         gathered: bool,
     ) -> Result<Side, String> {
         let batch = &self.kernel.batch[..];
-        if let (Some(access), false) = (operand.as_load(), gathered) {
+        let halves = |access: &Access| Element::of(access.dtype) == Element::Half;
+        let compound = rows.len() > 1 || columns.len() > 1;
+        if let (Some(access), false) = (operand.as_load(), gathered)
+            && !(compound && halves(access))
+        {
             let axes = [batch, rows, columns];
             return Ok(Side::new(access, axes, &self.buffers, self.set));
         }

@@ -3,14 +3,14 @@
 //! Keys and values of a head are copied once. Scores are computed transposed, for tiles of as many
 //! queries as a tile of [`softmax`](super::vector::softmax) has lanes: maxima, sums and
 //! normalizers then need no step across lanes, and keys are read as they lie. All products are
-//! those of the contraction engine's micro-kernels, which at 1 MB of second-level cache reach
-//! 95 to 99 % of the peak on tiles this small. They end at the last key that a few queries see.
+//! those of the contraction engine's micro-kernels, which reach 94 to 99 % of the peak on tiles this
+//! small. They end at the last key that a few queries see.
 //!
 //! A tile of scores of 128 keys (8 KiB) lies in the first-level cache with what meets it; a head's
-//! keys, values and their gradients pass through it once for 16 (forward) or 64 queries (backward).
+//! keys, values and their gradients pass through it once for 16 (forward) or 128 queries (backward).
 //!
-//! Blocks begin at multiples of their size wherever tasks are cut: results are the same for any
-//! number of threads.
+//! A query's sums go over keys in order, a key's over queries in order, by blocks that begin at
+//! multiples of their size wherever tasks are cut: results are the same for any number of threads.
 
 mod backward;
 mod forward;

@@ -8,7 +8,8 @@ use crate::schedule::attention::AttentionKernel;
 /// The keys that neighbouring queries see by their position.
 pub(super) struct Sight<'a> {
     kernel: &'a AttentionKernel,
-    queries: Range<usize>,
+    /// The first query.
+    first: usize,
     /// Some of them see.
     pub some: Range<usize>,
     /// All of them see.
@@ -45,8 +46,8 @@ impl<'a> Sight<'a> {
         let (first, last) = (kernel.seen(queries.start), kernel.seen(queries.end - 1));
         Self {
             kernel,
-            queries: queries.clone(),
-            some: first.start..last.end.max(first.start),
+            first: queries.start,
+            some: seen(kernel, queries),
             all: last.start..first.end.max(last.start),
         }
     }
@@ -57,7 +58,7 @@ impl<'a> Sight<'a> {
     /// As [`Loops`].
     pub unsafe fn hide(&self, loops: &Loops, tile: Tile, keys: &Range<usize>) {
         let all = common(&self.all, keys);
-        let reach = [0, 1].map(|lane| self.kernel.reach(self.queries.start + lane));
+        let reach = [0, 1].map(|lane| self.kernel.reach(self.first + lane));
         for part in [keys.start..all.start, all.end..keys.end] {
             if part.is_empty() {
                 continue;

@@ -4,9 +4,49 @@
 //! it does not see the next rows either, since all of a strip's are read before any is multiplied.
 
 use super::prepare::element;
-use super::problem::{Operand, Problem, Soon};
+use super::problem::{Operand, Problem};
 use super::split;
 use std::ops::Range;
+
+/// Columns of places in memory that a micro-kernel fetches between its steps, from each as much
+/// as its tile is wide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    from: *const f32,
+    /// From one line to the next.
+    stride: usize,
+    /// How many places of a line, and floats between them.
+    pieces: usize,
+    width: usize,
+    /// The next place of the line.
+    piece: usize,
+    /// How many places are left.
+    pub count: usize,
+}
+
+impl Ahead {
+    pub const NOTHING: Ahead = Ahead {
+        from: std::ptr::null(),
+        stride: 0,
+        pieces: 1,
+        width: 0,
+        piece: 0,
+        count: 0,
+    };
+
+    /// The next place, if one is left.
+    #[inline(always)]
+    pub fn next(&mut self) -> Option<*const f32> {
+        self.count = self.count.checked_sub(1)?;
+        let place = self.from.wrapping_add(self.piece * self.width);
+        self.piece += 1;
+        if self.piece == self.pieces {
+            self.piece = 0;
+            self.from = self.from.wrapping_add(self.stride);
+        }
+        Some(place)
+    }
+}
 
 /// Some rows and columns of an operand in memory, as lines of neighbouring floats.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +83,8 @@ impl Area {
         })
     }
 
-    /// Lists the share of one of several calls of micro-kernels, each of which fetches `width`
-    /// floats from a place that lies `offset` floats behind what the list says.
-    pub fn list(
-        &self,
-        width: usize,
-        [calls, call]: [usize; 2],
-        offset: usize,
-        list: &mut Vec<Soon>,
-    ) {
+    /// The share of one of several calls, each of which fetches `width` floats from a place.
+    pub fn share(&self, width: usize, calls: usize, call: usize) -> Ahead {
         let pieces = self.length.div_ceil(width).max(1);
         // Neighbouring calls fetch one piece of each line.
         let calls_for_a_piece = (calls / pieces).max(1);
@@ -61,13 +94,19 @@ impl Area {
             }
             false => split::part(pieces, 1, calls, call),
         };
+        if part.is_empty() {
+            return Ahead::NOTHING;
+        }
         let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
-        for line in lines {
-            let from = self.from.wrapping_add(line * self.stride);
-            list.extend(part.clone().map(|piece| Soon {
-                from: from.wrapping_add(piece * width).wrapping_sub(offset),
-                written: false,
-            }));
+        Ahead {
+            from: self
+                .from
+                .wrapping_add(lines.start * self.stride + part.start * width),
+            stride: self.stride,
+            pieces: part.len(),
+            width,
+            piece: 0,
+            count: lines.len() * part.len(),
         }
     }
 }
@@ -84,13 +123,15 @@ mod tests {
         let right = Operand::Memory(Matrix::new(&data, [1, 100]));
         let problem = Problem::new(&[], [40, 40, 100], operand, right).expect("it fits");
         let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
+        let mut places = Vec::new();
         for calls in [10, 3, 2] {
-            let mut list = Vec::new();
+            places.clear();
             for call in 0..calls {
-                area.list(32, [calls, call], 7, &mut list);
+                let mut ahead = area.share(32, calls, call);
+                while let Some(place) = ahead.next() {
+                    places.push((place as usize - data.as_ptr() as usize) / 4);
+                }
             }
-            let place = |soon: &Soon| (soon.from as usize - data.as_ptr() as usize) / 4 + 7;
-            let mut places: Vec<usize> = list.iter().map(place).collect();
             places.sort_unstable();
             let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
             assert_eq!(places, all.collect::<Vec<_>>());

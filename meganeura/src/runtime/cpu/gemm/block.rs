@@ -6,7 +6,7 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
-use super::ahead::Area;
+use super::ahead::{Ahead, Area};
 use super::choice::Choice;
 use super::dot;
 use super::kernel::{Call, Kernels};
@@ -151,21 +151,17 @@ struct StripAhead {
 }
 
 impl StripAhead {
-    /// Lists the share of one panel of the strip, for a call with an offset of so many floats.
-    fn list(&self, width: usize, [panels, panel]: [usize; 2], offset: usize, list: &mut Vec<Soon>) {
-        if let Some(a) = &self.next_a {
-            let [strip, strips] = self.turn;
-            a.list(
-                width,
-                [strips * panels, strip * panels + panel],
-                offset,
-                list,
-            );
-        }
-        if let Some(b) = &self.next_b {
-            let call = self.strip * panels + panel;
-            b.list(width, [self.strips * panels, call], offset, list);
-        }
+    /// The shares of one panel of the strip.
+    fn share(&self, width: usize, panels: usize, panel: usize) -> [Ahead; 2] {
+        let nothing = Ahead::NOTHING;
+        let (calls, call) = (self.strips * panels, self.strip * panels + panel);
+        [
+            self.next_a.map_or(nothing, |a| {
+                let [strip, strips] = self.turn;
+                a.share(width, strips * panels, strip * panels + panel)
+            }),
+            self.next_b.map_or(nothing, |b| b.share(width, calls, call)),
+        ]
     }
 }
 
@@ -316,9 +312,14 @@ impl Job<'_> {
         area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
     }
 
+    /// B where it is read in place, over and over. A copy of it is made at once, along lines that
+    /// the hardware follows, and what is fetched long before drives out the block in use.
     fn area_of_b(&self, block: &Block) -> Option<Area> {
+        let in_place = |b: &Matrix<'_>| b.strides[1] == 1 && !self.copied[1];
+        let rounded = self.kernels.rounding.is_some();
         let part = [block.depth.clone(), block.columns.clone()];
-        Area::new(&self.problem.b, self.problem, block.batch, part)
+        let area = Area::new(&self.problem.b, self.problem, block.batch, part);
+        area.filter(|_| matches!(&self.problem.b, Operand::Memory(b) if in_place(b) || rounded))
     }
 
     /// Lists where the rows of a strip's results and of what its epilogue reads begin.
@@ -426,14 +427,9 @@ impl Job<'_> {
             ..
         } = scratch;
         self.list_soon(block, &rows, (c, c_stride), soon);
-        let of_strip = soon.len();
         for (index, panel) in panels.iter().enumerate() {
             let next = panels.get(index + 1).filter(|_| !ahead.fetched);
             let b_too = self.list_next_panel(next, self.elements(block), soon_b);
-            soon.truncate(of_strip);
-            let place = [panels.len(), index];
-            ahead.list(self.kernels.panel(), place, panel.first, soon);
-            soon.truncate(self.elements(block));
             let (soon, soon_offset) = if b_too {
                 (&*soon_b, 0)
             } else {
@@ -454,6 +450,7 @@ impl Job<'_> {
                 accumulate,
                 soon,
                 soon_offset,
+                ahead: ahead.share(self.kernels.panel(), panels.len(), index),
             };
             // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
             // and depth; the tile of C lies in the destination's memory, where it belongs to

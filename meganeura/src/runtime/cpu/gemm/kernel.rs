@@ -4,6 +4,7 @@
 //! registers over the whole depth. Per step of depth it loads one row of B and multiplies
 //! it with one float of each row of A.
 
+use super::ahead::Ahead;
 use super::compound::Runs;
 use super::pack::{self, Copier, Lines, Packer, Transposer};
 #[cfg(target_arch = "x86_64")]
@@ -37,6 +38,8 @@ pub(super) struct Call<'a> {
     pub soon: &'a [Soon],
     /// Elements from these addresses to the tile's first column.
     pub soon_offset: usize,
+    /// More memory to fetch meanwhile.
+    pub ahead: [Ahead; 2],
 }
 
 /// # Safety
@@ -162,18 +165,31 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
         let mut sums = [[V::splat(0.0); REGISTERS]; ROWS];
         let (mut a, mut b) = (call.a, call.b);
         // A few lines of memory at a time, so that they do not queue up.
-        let steps_between = depth / call.soon.len().max(1);
+        let mut ahead = call.ahead;
+        let most = ahead
+            .iter()
+            .fold(call.soon.len(), |most, ahead| most.max(ahead.count));
+        let steps_between = (depth / most.max(1)).max(1);
         let mut left = depth;
         let mut soon = call.soon.iter();
         while left > 0 {
-            let mut steps = left;
-            if let Some(&Soon { from, written }) = soon.next() {
-                let from = from.wrapping_add(call.soon_offset);
+            let fetch = |from: *const f32, written: bool| {
                 for column in (0..REGISTERS * V::LANES).step_by(LINE) {
                     V::fetch(from.wrapping_add(column), written);
                 }
+            };
+            let mut steps = left;
+            if let Some(&Soon { from, written }) = soon.next() {
+                fetch(from.wrapping_add(call.soon_offset), written);
                 steps = steps_between;
             }
+            for ahead in &mut ahead {
+                if let Some(from) = ahead.next() {
+                    fetch(from, false);
+                    steps = steps_between;
+                }
+            }
+            let steps = steps.min(left);
             left -= steps;
             for _ in 0..steps {
                 let mut row = [V::splat(0.0); REGISTERS];

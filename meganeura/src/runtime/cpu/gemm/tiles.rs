@@ -1,6 +1,7 @@
 //! Small products on the calling thread, for kernels that keep their operands in the caches
 //! themselves.
 
+use super::ahead::Ahead;
 use super::kernel::{Along, Call, Kernels, PANEL};
 use super::pack::Lines;
 use crate::ir::Precision;
@@ -75,6 +76,7 @@ impl Tiles {
                     accumulate,
                     soon: &[],
                     soon_offset: 0,
+                    ahead: [Ahead::NOTHING; 2],
                 };
                 if let Some(kernel) = self.0.get(along, rows, registers) {
                     // SAFETY: the caller's promise; the set is this machine's.

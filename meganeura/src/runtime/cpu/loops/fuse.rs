@@ -7,25 +7,29 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::memory::Element;
 use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable};
 use super::super::vector::{Form, Kind, PairOp};
-use super::program::{Code, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
+use super::program::{Code, NO_SLOT, Origin, Phase, Step, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
-/// Widens first and rounds last, so that what is between can be one loop. Nothing that is widened
-/// is written earlier in its phase, and nobody reads what is rounded.
-fn gather_conversions(steps: &mut [Step]) {
-    steps.sort_by_key(|step| match step.work {
-        Work::Vector(_, Form::Widen) => 0,
-        Work::Vector(_, Form::Round(_)) => 2,
-        _ => 1,
-    });
+/// Widens first and rounds registers last, so that what is between can be one loop. Nothing that is
+/// widened is written earlier in its phase, and nobody reads what is rounded.
+fn gather_conversions(code: &mut Code, phase: usize) {
+    let in_register = |slot: Slot| code.slots[usize::from(slot)] == Origin::Null;
+    code.phases[phase]
+        .column
+        .sort_by_key(|step| match step.work {
+            Work::Vector(_, Form::Widen) => 0,
+            Work::Vector(_, Form::Round(_)) if in_register(step.from[0]) => 2,
+            _ => 1,
+        });
 }
 
 /// Makes loops of all steps that can be together.
 pub(super) fn fuse(code: &mut Code) {
     for phase in 0..code.phases.len() {
-        gather_conversions(&mut code.phases[phase].column);
+        gather_conversions(code, phase);
         let mut first = 0;
         while first < code.phases[phase].column.len() {
             let longest = longest(code, &code.phases[phase].column[first..]);
@@ -60,17 +64,44 @@ pub(super) fn fuse(code: &mut Code) {
     }
 }
 
+/// Lets loops ask for what the next row reads and writes, the longest ones first: many requests
+/// at once would wait for each other.
+pub(super) fn fetch_in_loops(code: &mut Code) {
+    if code.product != NO_SLOT {
+        // What epilogues need is fetched during their product.
+        return;
+    }
+    let steps = |phase: &Phase| phase.column.len();
+    let mut loads: Vec<(usize, usize)> = code.phases.iter().map(|p| (steps(p), 1)).collect();
+    for walk in 0..code.walks.len() {
+        let Walk { ahead, element, .. } = &mut code.walks[walk];
+        let Some(ahead) = ahead.take_if(|_| *element == Element::Float) else {
+            continue;
+        };
+        let idle = |phase: &usize| loads[*phase].0 * 16 / loads[*phase].1;
+        let Some(phase) = (0..loads.len()).max_by_key(idle) else {
+            return;
+        };
+        loads[phase].1 += 1;
+        let slot = code.walks[walk].slot;
+        code.phases[phase].column.push(Step {
+            work: Work::Fetch { walk, ahead },
+            to: NO_SLOT,
+            from: [slot, NO_SLOT, NO_SLOT],
+        });
+    }
+}
+
 /// How many of the first steps may take turns at every vector.
 fn longest(code: &Code, steps: &[Step]) -> usize {
     /// More make no better loop.
     const MOST: usize = 64;
     let mut seen: Vec<(&Walk, bool)> = Vec::new();
     for (count, step) in steps.iter().enumerate().take(MOST) {
-        let Work::Vector(_, form) = step.work else {
-            return count;
-        };
-        if !traced(form) {
-            return count;
+        match step.work {
+            Work::Fetch { .. } => continue,
+            Work::Vector(_, form) if traced(form) => {}
+            _ => return count,
         }
         let touched = step.from.into_iter().map(|slot| (slot, false));
         for (slot, writes) in touched.chain([(step.to, true)]) {
@@ -118,9 +149,7 @@ struct Part<'a> {
 impl<'a> Part<'a> {
     fn new(code: &'a Code, phase: usize, range: Range<usize>) -> Self {
         let Phase { row, column } = &code.phases[phase];
-        // Steps of a phase happen once for each row if a row is one tile.
-        let whole = matches!(code.tiling, Tiling::Wide { .. }) && code.chunks() == 1;
-        let whole = whole && !code.staged;
+        let whole = code.rows_are_tiles();
         let fits = |step: &&Step| matches!(step.work, Work::Vector(_, form) if elementwise(form));
         let come_along = match whole && range.start == 0 {
             true => row.iter().rev().take_while(fits).count(),
@@ -178,6 +207,11 @@ impl<'a> Part<'a> {
                 Work::Vector(_, form) => {
                     let value = recorder.value(step.from, form);
                     recorder.set(step.to, value, self.needed(step.to));
+                }
+                Work::Fetch { walk, ahead } => {
+                    let bytes = u32::try_from(ahead * 4).unwrap_or(0);
+                    let written = self.code.walks[walk].written;
+                    recorder.recording.fetch(step.from[0], bytes, written);
                 }
                 _ => {}
             }

@@ -1,5 +1,6 @@
 //! Loop kernels: compiled once into steps over tiles that stay in the cache.
 
+mod again;
 mod compile;
 mod fuse;
 mod grid;

@@ -31,6 +31,8 @@ pub(super) enum Work {
     Vector(VectorFn, Form),
     /// So many loops in one.
     Fused { number: usize, steps: usize },
+    /// Asks for the next row of a walk, for so many elements ahead.
+    Fetch { walk: usize, ahead: usize },
     /// n elements, this many apart, made dense floats.
     Gather { stride: usize, element: Element },
     /// The opposite; a splat is repeated.
@@ -243,6 +245,11 @@ impl Code {
             Tiling::Wide { columns } => self.columns.div_ceil(columns),
             Tiling::Narrow { .. } => usize::from(self.columns > 0),
         }
+    }
+
+    /// Whether a row is one tile, whose steps happen once.
+    pub(super) fn rows_are_tiles(&self) -> bool {
+        matches!(self.tiling, Tiling::Wide { .. }) && self.chunks() == 1 && !self.staged
     }
 
     /// Rows of a tile.

@@ -397,6 +397,10 @@ impl LoopProgram {
         unsafe {
             match step.work {
                 Work::Vector(..) | Work::Fused { .. } => {}
+                Work::Fetch { ahead, .. } => {
+                    let from = a.wrapping_add(ahead);
+                    fetch(from, from.wrapping_add(count));
+                }
                 Work::Gather {
                     stride,
                     element: Element::Float,

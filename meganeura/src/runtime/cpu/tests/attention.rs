@@ -209,7 +209,7 @@ fn check_sizes(sizes: Sizes) {
 fn sizes_may_be_any() {
     let masks = [None, Some(DType::Bool), Some(DType::F32)];
     let mut count = 0;
-    for (queries, keys) in [(1, 1), (5, 70), (70, 5), (33, 130), (131, 300), (300, 131)] {
+    for (queries, keys) in [(1, 9), (5, 70), (70, 5), (33, 130), (131, 300), (300, 131)] {
         for (causal, window) in [
             (true, None),
             (false, None),
@@ -268,12 +268,12 @@ fn scores_may_grow_along_the_keys() {
     };
     let contents = vec![
         rows(|_| 2.0, queries),
-        rows(|key| key as f64 / 4.0, keys),
+        rows(|key| key as f64 / 16.0, keys),
         floats(queries * width),
         floats(queries),
     ];
     let action = Action::Attention(Box::new(kernel));
-    // Scores near 1000 are rounded to 6e-5, and exponentials are off by as much.
+    // Scores near 250 are rounded to 2e-5, and exponentials are off by as much.
     let found = check(&sample("growing scores", action, contents), 2e-4);
-    assert!(found[3].iter().all(|normalizer| *normalizer > 500.0));
+    assert!(found[3].iter().all(|normalizer| *normalizer > 200.0));
 }

@@ -9,7 +9,7 @@ use super::super::vector::{Form, InstructionSet, Kind, PairOp, lookup};
 use super::program::{Code, HalfMoves, NO_SLOT, Origin, Phase, Shape, Slot, Step, Tiling, Work};
 use super::schedule::{Consumer, Schedule};
 use super::simplify::Domain;
-use super::{fuse, registers};
+use super::{again, fuse, registers};
 use crate::ir::{Combine, ScalarOp};
 use crate::schedule::kernel::{Instruction, Level, ValueId};
 
@@ -94,11 +94,15 @@ pub(super) fn compile(
     compiler.row_results();
     let Compiler {
         mut code,
-        registers,
+        mut registers,
         ..
     } = compiler;
     pairs::join(&mut code);
     if set.fuses() {
+        if code.rows_are_tiles() {
+            again::make_again(&mut code, &mut registers);
+            fuse::fetch_in_loops(&mut code);
+        }
         fuse::fuse(&mut code);
     }
     registers::assign(&mut code, &registers);

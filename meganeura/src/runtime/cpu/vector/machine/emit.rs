@@ -88,7 +88,9 @@ impl Registers {
             for operand in instruction.operands() {
                 last[usize::from(operand)] = index;
             }
-            if let Instruction::Load(slot) | Instruction::Store(slot, _) = instruction
+            if let Instruction::Load(slot)
+            | Instruction::Store(slot, _)
+            | Instruction::Fetch { slot, .. } = instruction
                 && index >= before
                 && !slots.contains(slot)
             {
@@ -355,6 +357,14 @@ impl Emitter<'_> {
                     let from = Operand::Stream(self.base(slot)?, copy);
                     self.code.masked(encode::LOAD, to, 0, from, mask, true);
                     self.places[index] = Some(to);
+                }
+                Instruction::Fetch {
+                    slot,
+                    bytes,
+                    written,
+                } => {
+                    let bytes = bytes + u32::from(copy) * 64;
+                    self.code.fetch(self.base(slot)?, bytes, written);
                 }
                 Instruction::Store(slot, value) => {
                     let to = Operand::Stream(self.base(slot)?, copy);

@@ -173,6 +173,16 @@ impl Assembler {
         self.masked(opcode, to, a, b, 0, false);
     }
 
+    /// Asks for a line at a base register plus the index, so many bytes further.
+    pub(super) fn fetch(&mut self, base: u8, bytes: u32, written: bool) {
+        let (code, kind) = if written { (0x0d, 1) } else { (0x18, 1) };
+        if base > 7 {
+            self.put(&[0x41]);
+        }
+        self.put(&[0x0f, code, 0x84 | kind << 3, base & 7]);
+        self.put(&bytes.to_le_bytes());
+    }
+
     /// `to = op(b)`
     pub(super) fn two(&mut self, opcode: Opcode, to: u8, b: Operand) {
         self.three(opcode, to, 0, b);

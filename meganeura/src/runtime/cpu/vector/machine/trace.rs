@@ -36,6 +36,12 @@ pub(super) enum Instruction {
     },
     /// To the elements that a pointer leads to, or to its float before the loop.
     Store(Slot, Value),
+    /// Asks for the elements so many bytes further, to write to them or to read them.
+    Fetch {
+        slot: Slot,
+        bytes: u32,
+        written: bool,
+    },
     /// Combined with all other elements and with the double that a pointer leads to.
     Fold(Combine, Value, Slot),
     /// Combined with all other elements, to the float that a pointer leads to.
@@ -77,6 +83,7 @@ impl Instruction {
     pub(super) fn operands(self) -> impl Iterator<Item = Value> {
         let operands = match self {
             Self::Constant(_) | Self::Splat(_) | Self::Load(_) => [None; 3],
+            Self::Fetch { .. } => [None; 3],
             Self::Unary(_, a) | Self::Store(_, a) => [Some(a), None, None],
             Self::Fold(_, a, _) | Self::Whole(_, a, _) => [Some(a), None, None],
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => [Some(a), Some(b), None],
@@ -127,6 +134,15 @@ impl Recording {
     /// Writes to the elements at a slot; before the loop, to its float.
     pub(in super::super::super) fn store(&mut self, slot: Slot, value: Value) {
         self.push(Instruction::Store(slot, value));
+    }
+
+    /// Asks for the elements so many bytes further.
+    pub(in super::super::super) fn fetch(&mut self, slot: Slot, bytes: u32, written: bool) {
+        self.push(Instruction::Fetch {
+            slot,
+            bytes,
+            written,
+        });
     }
 
     /// Combines all elements, and the result with the double at a slot.
