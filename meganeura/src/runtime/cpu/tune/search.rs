@@ -148,6 +148,9 @@ pub(in crate::runtime::cpu) fn search<S: Stage>(
     })
 }
 
+/// Those of all subjects in one matter.
+type Contests<S> = Vec<Contest<<S as Stage>::Choice>>;
+
 /// The time of each subject, and of the whole step.
 type Measured = (Vec<f64>, Duration);
 
@@ -205,10 +208,7 @@ impl<S: Stage, K: Clock> Search<'_, S, K> {
     }
 
     /// Rounds of all candidates in one matter; nothing if there is no time for one round.
-    fn preliminaries(
-        &mut self,
-        matter: usize,
-    ) -> Result<Option<Vec<Contest<S::Choice>>>, S::Error> {
+    fn preliminaries(&mut self, matter: usize) -> Result<Option<Contests<S>>, S::Error> {
         let mut contests = Vec::new();
         for subject in 0..self.stage.subjects() {
             let others = self.stage.others(subject, matter);

@@ -43,10 +43,10 @@ impl Origin {
 }
 
 /// One kernel of the plan, with its programs for all ways to gather operands. That in use stands
-/// among the kernels, where another's place is empty here.
+/// among the kernels, the rest here.
 struct Place {
     kernel: usize,
-    others: Vec<Box<ContractProgram>>,
+    others: Vec<ContractProgram>,
 }
 
 /// All kernels that are alike.
@@ -102,7 +102,7 @@ impl<'a> Step<'a> {
                     let regions = &origin.regions;
                     let made = ContractProgram::new(kernel, regions, set, workers, &common, choice);
                     let as_wanted = |made: &ContractProgram| made.choice().gathered == gathered;
-                    made.ok().filter(as_wanted).map(Box::new)
+                    made.ok().filter(as_wanted)
                 });
                 places.push(Place {
                     kernel: index,
@@ -121,7 +121,7 @@ impl<'a> Step<'a> {
     /// All programs that are not in use.
     pub fn idle(&mut self) -> impl Iterator<Item = &mut ContractProgram> {
         let places = self.subjects.iter_mut().flat_map(|alike| &mut alike.places);
-        places.flat_map(|place| place.others.iter_mut().map(|program| &mut **program))
+        places.flat_map(|place| &mut place.others)
     }
 
     /// All kernels in use.
@@ -186,7 +186,7 @@ impl Stage for Step<'_> {
                 let mut others = place.others.iter_mut();
                 let other = others.find(|other| other.choice().gathered == choice.gathered);
                 match other {
-                    Some(other) => std::mem::swap(used, other),
+                    Some(other) => std::mem::swap(&mut **used, other),
                     None => continue,
                 }
             }
