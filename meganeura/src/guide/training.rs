@@ -113,8 +113,9 @@
 //! With [`Precision::BF16`](crate::ir::Precision::BF16) products round their operands to bfloat16 and
 //! add up in floats, which processors with instructions for it (AVX-512 BF16) do twice as fast.
 //! Parameters, moments, sums, norms and losses remain floats, no loss needs scaling, and the loss
-//! stays within one per cent of what it is without. Small products are not rounded. Large activations
-//! and gradients are kept as bfloat16, too: on the CPU that halves the memory they take.
+//! of a language model stays within one per cent of what it is without (that of a model that learns
+//! noise by heart does not). Small products are not rounded. Large activations and gradients are kept
+//! as bfloat16, too: on the CPU that halves the memory they take.
 //!
 //! ```
 //! # use meganeura::data::{Dataset, Field};
