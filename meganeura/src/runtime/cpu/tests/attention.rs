@@ -275,5 +275,5 @@ fn scores_may_grow_along_the_keys() {
     let action = Action::Attention(Box::new(kernel));
     // Scores near 250 are rounded to 2e-5, and exponentials are off by as much.
     let found = check(&sample("growing scores", action, contents), 2e-4);
-    assert!(found[3].iter().all(|normalizer| *normalizer > 200.0));
+    assert!(found[3].iter().all(|normalizer| *normalizer > 100.0));
 }
