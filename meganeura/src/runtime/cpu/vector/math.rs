@@ -46,6 +46,8 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 }
 
 /// 2ˣ
+// A fitted number that is near ln 2.
+#[allow(clippy::approx_constant)]
 #[inline(always)]
 pub(super) fn exp2<L: Lanes>(x: L) -> L {
     // Beyond these the result is infinity or 0. A NaN passes both.
