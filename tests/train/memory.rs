@@ -125,7 +125,11 @@ fn count(precision: Precision) -> f64 {
     let peak = plan.peak_bytes();
     let ratio = held as f64 / peak as f64;
     println!("{held} bytes held, {peak} planned: {ratio:.3}; {in_a_step} allocations in a step");
-    assert!((0.95..1.05).contains(&ratio), "{ratio} of the plan's bytes");
+    // Besides, threads keep what they pack operands into: as much however small the plan is.
+    assert!(
+        ratio > 0.95 && held < peak + peak / 50 + (2 << 20),
+        "{ratio} of the plan's bytes"
+    );
     assert_eq!(in_a_step, 0, "allocations in a step");
     plan.arena_words as f64
 }
