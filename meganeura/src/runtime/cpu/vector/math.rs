@@ -49,6 +49,10 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 // A fitted number that is near ln 2.
 #[allow(clippy::approx_constant)]
 #[inline(always)]
+#[expect(
+    clippy::approx_constant,
+    reason = "the best polynomial's coefficient, not the constant"
+)]
 pub(super) fn exp2<L: Lanes>(x: L) -> L {
     // Beyond these the result is infinity or 0. A NaN passes both.
     let x = x.constant(-151.0).larger(x);
