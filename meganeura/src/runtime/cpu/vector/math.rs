@@ -46,7 +46,10 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 }
 
 /// 2ˣ
-#[allow(clippy::approx_constant, reason = "a coefficient that was fitted like the others")]
+#[allow(
+    clippy::approx_constant,
+    reason = "a coefficient that was fitted like the others"
+)]
 #[inline(always)]
 pub(super) fn exp2<L: Lanes>(x: L) -> L {
     // Beyond these the result is infinity or 0. A NaN passes both.
