@@ -46,8 +46,6 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 }
 
 /// 2ˣ
-// A fitted number that is near ln 2.
-#[allow(clippy::approx_constant)]
 #[inline(always)]
 #[expect(
     clippy::approx_constant,
