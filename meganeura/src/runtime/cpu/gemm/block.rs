@@ -109,12 +109,10 @@ pub(super) fn run(
     let units = job.units;
     // Very many small units are taken by the handful.
     let tasks = units.min(16 * pool.threads());
-    let alone = m
-        .saturating_mul(n)
-        .saturating_mul(k)
-        .saturating_mul(batches)
-        < split::WORTH_SHARING;
-    let tasks = if alone { 1 } else { tasks };
+    let tasks = match split::worth_sharing(batches, [m, n, k]) {
+        true => tasks,
+        false => 1,
+    };
     pool.run(tasks, |task, worker| {
         for unit in split::part(units, 1, tasks, task) {
             job.unit(unit, worker);

@@ -20,7 +20,19 @@ const MEETING: f64 = 2.5;
 /// About how many floats the hardware fetches ahead of what a thread works on.
 const FETCHED_AHEAD: f64 = 256.0;
 /// Below this many multiplications (about two microseconds) more threads do not help.
-pub(super) const WORTH_SHARING: usize = 128 * 1024;
+const WORTH_SHARING: usize = 128 * 1024;
+/// As many multiplications as an element of the result takes beside its own, mostly in epilogues.
+const ELEMENT: usize = 16;
+
+/// Whether products of a size are worth more than one thread.
+pub(super) fn worth_sharing(batches: usize, [m, n, k]: [usize; 3]) -> bool {
+    let sizes = [batches, m, n];
+    let each = k.saturating_add(ELEMENT);
+    sizes
+        .iter()
+        .fold(each, |work, &size| work.saturating_mul(size))
+        >= WORTH_SHARING
+}
 
 /// Cuts a range into `parts` of nearly equal length, with cuts at multiples of `unit`.
 pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Range<usize> {
@@ -113,13 +125,10 @@ pub(super) fn grids<'a>(
     costs: &'a Costs,
 ) -> impl Iterator<Item = Grid> + use<'a> {
     let (lanes, rows_at_least) = (kernels.lanes, costs.rows_at_least(kernels));
-    let [m, n, k] = costs.size;
-    let work = [costs.batches, m, n]
-        .iter()
-        .fold(k, |work, &size| work.saturating_mul(size));
-    let most = match threads == 1 || work < WORTH_SHARING {
-        true => 0,
-        false => (4 * threads).min(m.div_ceil(costs.row_unit)),
+    let [m, n, _] = costs.size;
+    let most = match threads > 1 && worth_sharing(costs.batches, costs.size) {
+        true => (4 * threads).min(m.div_ceil(costs.row_unit)),
+        false => 0,
     };
     let rows = (0..9).flat_map(|log| [1 << log, 3 << log]);
     let rows = rows.take_while(move |&rows| rows <= most);
