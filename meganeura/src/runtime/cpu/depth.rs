@@ -5,6 +5,7 @@
 //! it updated. Parts are products of their own, added up in order afterwards. How many there
 //! are depends on sizes only, so that results do not depend on the number of threads.
 
+use super::gemm;
 use super::memory::Region;
 use crate::schedule::kernel::{Access, BufferId, ContractKernel, Instruction, Operand};
 
@@ -20,6 +21,11 @@ const TAKE_BACK: f64 = 2.5;
 /// saved is worth it.
 const ADD_UP: f64 = 12.0;
 
+/// A folded product has at least as many rows and columns as this.
+const FOLDED: usize = 48;
+/// Cycles to leave a sum to another thread, which adds its own.
+const LEAVE: f64 = 6.0;
+
 /// Floats for all parts of a result: what a second-level cache holds, and no plan notices.
 const RESULTS: usize = 160 * 1024;
 
@@ -34,6 +40,7 @@ pub(super) struct Common<'a> {
 /// How many floats there must be for the parts of a product's result.
 pub(super) fn elements(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> bool) -> usize {
     match parts(kernel, rewritten) {
+        1 if folds(kernel, rewritten) => gemm::room(kernel.rows(), kernel.columns()),
         1 => 0,
         parts => parts * kernel.rows() * kernel.columns(),
     }
@@ -43,13 +50,40 @@ pub(super) fn elements(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> 
 /// run.
 pub(super) fn parts(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> bool) -> usize {
     let [m, n, k] = [kernel.rows(), kernel.columns(), kernel.depth()];
+    let shared = shared(kernel, rewritten);
+    let fits = |parts: &usize| {
+        let results = (m * n).saturating_mul(*parts);
+        shared > 0.0
+            && kernel.k[0].is_multiple_of(*parts)
+            && k / parts >= DEPTH
+            && results <= RESULTS
+            && results as f64 * ADD_UP <= shared * TAKE_BACK
+    };
+    PARTS.into_iter().find(fits).unwrap_or(1)
+}
+
+/// Whether a product's depth is folded, if it is not cut into parts: it is for weights' gradients
+/// that are small beside what they are made of.
+pub(super) fn folds(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> bool) -> bool {
+    let [m, n, k] = [kernel.rows(), kernel.columns(), kernel.depth()];
+    m >= FOLDED
+        && n >= FOLDED
+        && k >= 2 * DEPTH
+        && (m * n) as f64 * LEAVE <= shared(kernel, rewritten) * TAKE_BACK
+        && parts(kernel, rewritten) == 1
+}
+
+/// How many floats of operands a product makes threads read of each other's; none if it is not
+/// worth a thought.
+fn shared(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> bool) -> f64 {
+    let [m, n, k] = [kernel.rows(), kernel.columns(), kernel.depth()];
     let batches: usize = kernel.batch.iter().product();
     let (Some(left), Some(right)) = (kernel.left.as_load(), kernel.right.as_load()) else {
-        return 1;
+        return 0.0;
     };
     let multiplications = m.saturating_mul(n).saturating_mul(k);
     if batches != 1 || multiplications < WORTH_CUTTING {
-        return 1;
+        return 0.0;
     }
     // A thread's part of the result needs all of such an operand, some steps of depth need a
     // contiguous part of it.
@@ -62,15 +96,7 @@ pub(super) fn parts(kernel: &ContractKernel, rewritten: &dyn Fn(BufferId) -> boo
         }
     };
     let batch = kernel.batch.len();
-    let shared = shared(left, batch + kernel.m.len(), m * k) + shared(right, batch, k * n);
-    let fits = |parts: &usize| {
-        let results = (m * n).saturating_mul(*parts);
-        kernel.k[0].is_multiple_of(*parts)
-            && k / parts >= DEPTH
-            && results <= RESULTS
-            && results as f64 * ADD_UP <= shared * TAKE_BACK
-    };
-    PARTS.into_iter().find(fits).unwrap_or(1)
+    shared(left, batch + kernel.m.len(), m * k) + shared(right, batch, k * n)
 }
 
 /// The same product with its parts as the first axis of the batch.

@@ -22,6 +22,7 @@ mod block;
 mod choice;
 mod compound;
 mod dot;
+mod fold;
 mod kernel;
 mod pack;
 #[cfg(target_arch = "x86_64")]
@@ -39,6 +40,7 @@ mod vector;
 
 pub(super) use choice::{Choice, Form};
 pub use compound::{Addresses, Compound};
+pub(super) use fold::{Fold, room};
 pub use problem::{
     Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };
@@ -101,6 +103,7 @@ pub(super) fn choose(
     form: Form,
 ) -> Choice {
     let kernels = best_kernels(problem.precision);
+    let form = form.of_problem(problem);
     let choice = chosen.unwrap_or_else(|| Choice::by_rules(kernels, threads, problem, form));
     choice.within(kernels, problem, form)
 }
@@ -118,7 +121,7 @@ pub(super) fn others(
         best_kernels(problem.precision),
         threads,
         problem,
-        form,
+        form.of_problem(problem),
     )
 }
 
@@ -169,7 +172,7 @@ fn gemm_with(
     if batches == 0 || m == 0 || n == 0 {
         return Ok(());
     }
-    let form = Form::of(&output);
+    let form = Form::of(&output).of_problem(problem);
     let choice = match choice {
         Some(choice) => choice.within(kernels, problem, form),
         None => Choice::by_rules(kernels, pool.threads(), problem, form),
