@@ -344,12 +344,13 @@ impl Job<'_> {
         &self,
         block: &Block,
         rows: &Range<usize>,
-        (c, c_stride): (*mut f32, usize),
+        c: (*mut f32, usize),
+        in_room: Option<(*mut f32, usize)>,
         list: &mut Vec<Soon>,
     ) {
         list.clear();
         let in_memory = matches!(self.destination, Destination::Memory(_));
-        if in_memory || self.leaves_in_room(block) {
+        if let Some((c, c_stride)) = in_room.or(in_memory.then_some(c)) {
             list.extend((0..rows.len()).map(|row| Soon {
                 from: c.wrapping_add(row * c_stride),
                 written: true,
@@ -449,13 +450,14 @@ impl Job<'_> {
                 )
             }
         };
+        let in_room = self.soon_in_room(block, &rows, &mut scratch.sums);
         let Scratch {
             panels,
             soon,
             soon_b,
             ..
         } = scratch;
-        self.list_soon(block, &rows, (c, c_stride), soon);
+        self.list_soon(block, &rows, (c, c_stride), in_room, soon);
         for (index, panel) in panels.iter().enumerate() {
             let next = panels.get(index + 1).filter(|_| !ahead.fetched);
             let b_too = self.list_next_panel(next, self.elements(block), soon_b);
@@ -486,12 +488,17 @@ impl Job<'_> {
             // this unit alone, or in the thread's sums, which have that width and height.
             unsafe { kernel(&call) };
         }
-        if block.last_depth && block.sum == Sum::Added && !self.adds_to_kept(block) {
-            let (kept, kept_stride) = self.kept(block, &rows, &mut scratch.sums);
-            let size = [rows.len(), block.columns.len()];
-            // SAFETY: both have these rows and columns, and belong to this unit alone.
-            unsafe { fold::add_kept(size, (c, c_stride), (kept, kept_stride)) };
-        }
+        let waits = block.last_depth && block.sum == Sum::Added && !self.adds_to_kept(block);
+        let (c, c_stride) = match waits {
+            true => {
+                let kept = self.kept(block, &rows, &mut scratch.sums);
+                let size = [rows.len(), block.columns.len()];
+                // SAFETY: both have these rows and columns, and belong to this unit alone.
+                unsafe { fold::add_to_kept(size, kept, (c, c_stride)) };
+                kept
+            }
+            false => (c, c_stride),
+        };
         if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
             // SAFETY: the sums of these rows, which nobody else refers to.
             let data = unsafe { std::slice::from_raw_parts_mut(c, rows.len() * c_stride) };

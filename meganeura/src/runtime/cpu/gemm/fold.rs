@@ -13,23 +13,16 @@
 use super::block::{Block, Job};
 use super::prepare::Buffer;
 use super::split;
+use crate::plan::depth::folded_elements;
 use crate::runtime::cpu::memory::Region;
 use std::ops::Range;
 
 /// That a product is folded.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime::cpu) struct Fold {
-    /// Room for one sum of every element, as [`room`] says. Without it, a thread makes both sums
+    /// Room for one sum of every element, as [`folded_elements`] says. Without it, a thread makes both sums
     /// of what belongs to it.
     pub room: Option<Region>,
-}
-
-/// The widest register's floats.
-const WIDEST_REGISTER: usize = 16;
-
-/// How many floats of room a result takes.
-pub(in crate::runtime::cpu) fn room(rows: usize, columns: usize) -> usize {
-    rows.saturating_mul(columns.next_multiple_of(WIDEST_REGISTER))
 }
 
 /// Which sums are made while all threads walk over the result once.
@@ -63,7 +56,7 @@ impl Pass {
         let Some(fold) = problem.fold else {
             return [Some(Pass::Whole), None];
         };
-        let enough = |region: &Region| region.elements >= room(m, n);
+        let enough = |region: &Region| region.elements >= folded_elements(m, n);
         match fold.room.filter(enough) {
             Some(region) if threads > 1 && units > 1 => {
                 [Some(Pass::ForOthers(region)), Some(Pass::Own(region))]
@@ -114,12 +107,6 @@ impl Job<'_> {
         }
     }
 
-    /// Whether that is in the room.
-    pub(super) fn leaves_in_room(&self, block: &Block) -> bool {
-        let in_room = matches!(self.pass, Pass::ForOthers(_) | Pass::Own(_));
-        in_room && self.adds_to_kept(block)
-    }
-
     /// Where sums of some rows of a block are kept, and from one row to the next.
     pub(super) fn kept(
         &self,
@@ -145,14 +132,28 @@ impl Job<'_> {
             }
         }
     }
+
+    /// Such rows in the room, if some of a block are written soon.
+    pub(super) fn soon_in_room(
+        &self,
+        block: &Block,
+        rows: &Range<usize>,
+        sums: &mut Buffer,
+    ) -> Option<(*mut f32, usize)> {
+        let written = self.adds_to_kept(block) || block.last_depth;
+        match self.pass {
+            Pass::ForOthers(_) | Pass::Own(_) if written => Some(self.kept(block, rows, sums)),
+            _ => None,
+        }
+    }
 }
 
-/// Adds to some rows of sums what was kept of the others.
+/// Adds some rows of sums to those that were kept.
 ///
 /// # Safety
 ///
 /// Both have so many rows and columns, and nobody else uses them.
-pub(super) unsafe fn add_kept(
+pub(super) unsafe fn add_to_kept(
     [rows, columns]: [usize; 2],
     (to, to_stride): (*mut f32, usize),
     (from, from_stride): (*const f32, usize),

@@ -40,7 +40,7 @@ mod vector;
 
 pub(super) use choice::{Choice, Form};
 pub use compound::{Addresses, Compound};
-pub(super) use fold::{Fold, room};
+pub(super) use fold::Fold;
 pub use problem::{
     Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };

@@ -241,7 +241,9 @@ impl Costs {
         }
         let run = run as f64 / parts as f64;
         let written = (self.batches * m * n) as f64 / threads as f64;
-        written * MEETING * (FETCHED_AHEAD / run).min(1.0)
+        // A weight's gradient comes with a weight and its moments.
+        let buffers = if self.depth.folded { 30.0 } else { 1.0 };
+        written * buffers * MEETING * (FETCHED_AHEAD / run).min(1.0)
     }
 }
 
