@@ -22,6 +22,9 @@ const ROW: f64 = 60.0;
 /// Cycles to write a float to a line that another core has fetched: between 2 where the cores
 /// share a last-level cache and 7 where they do not.
 const MEETING: f64 = 2.5;
+/// As many times as much where products are folded: they are weights' gradients, which come with
+/// moments, and no more of their operands is read by others when they are cut the right way.
+const UPDATES: f64 = 30.0;
 /// About how many floats the hardware fetches ahead of what a thread works on.
 const FETCHED_AHEAD: f64 = 256.0;
 /// Below this many multiplications (about two microseconds) more threads do not help.
@@ -62,10 +65,15 @@ impl Depth {
                 length: part(depth, DEPTH_UNIT, 2, 1).len().max(depth / 2),
                 folded: true,
             },
-            None => Depth {
-                length: depth,
-                folded: false,
-            },
+            None => Depth::whole(depth),
+        }
+    }
+
+    /// All in one sum.
+    pub fn whole(depth: usize) -> Depth {
+        Depth {
+            length: depth,
+            folded: false,
         }
     }
 
@@ -241,9 +249,8 @@ impl Costs {
         }
         let run = run as f64 / parts as f64;
         let written = (self.batches * m * n) as f64 / threads as f64;
-        // A weight's gradient comes with a weight and its moments.
-        let buffers = if self.depth.folded { 30.0 } else { 1.0 };
-        written * buffers * MEETING * (FETCHED_AHEAD / run).min(1.0)
+        let times = if self.depth.folded { UPDATES } else { 1.0 };
+        written * times * MEETING * (FETCHED_AHEAD / run).min(1.0)
     }
 }
 
@@ -277,10 +284,7 @@ mod tests {
         let costs = |[m, n, k]: [usize; 3]| Costs {
             batches: 1,
             size: [m, n, k],
-            depth: Depth {
-                length: k,
-                folded: false,
-            },
+            depth: Depth::whole(k),
             row_unit: 1,
             prepare_a: 0.1,
             prepare_b: 0.5,
