@@ -11,7 +11,8 @@
 //! Inside, from the outside in: `split` cuts C among threads, `block` walks one thread's
 //! part, `prepare` makes operands readable for micro-kernels (in place, or with `pack`), and
 //! `kernel` computes tiles in registers of the widest instruction set there is (`vector`).
-//! Products with few rows or columns go through `dot` instead.
+//! Products with few rows or columns go through `dot` instead, and `fold` makes deep ones of two sums,
+//! each by whom its operands belong to.
 //!
 //! Epilogues wait for memory more than they compute: optimizers read moments that no cache holds
 //! any more, and results go to lines that another core had last. An [`Epilogue`] therefore says

@@ -22,9 +22,6 @@ const ROW: f64 = 60.0;
 /// Cycles to write a float to a line that another core has fetched: between 2 where the cores
 /// share a last-level cache and 7 where they do not.
 const MEETING: f64 = 2.5;
-/// As many times as much where products are folded: they are weights' gradients, which come with
-/// moments, and no more of their operands is read by others when they are cut the right way.
-const UPDATES: f64 = 30.0;
 /// About how many floats the hardware fetches ahead of what a thread works on.
 const FETCHED_AHEAD: f64 = 256.0;
 /// Below this many multiplications (about two microseconds) more threads do not help.
@@ -249,8 +246,7 @@ impl Costs {
         }
         let run = run as f64 / parts as f64;
         let written = (self.batches * m * n) as f64 / threads as f64;
-        let times = if self.depth.folded { UPDATES } else { 1.0 };
-        written * times * MEETING * (FETCHED_AHEAD / run).min(1.0)
+        written * MEETING * (FETCHED_AHEAD / run).min(1.0)
     }
 }
 
