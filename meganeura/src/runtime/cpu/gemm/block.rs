@@ -320,13 +320,11 @@ impl Job<'_> {
         rows.start..rows.end.min(rows.start + strips * self.kernels.rows)
     }
 
-    /// Rows of A where few of each row in memory are read at a time. Other rows the hardware
-    /// follows by itself.
+    /// Rows of A, if they lie in memory. The hardware follows them by itself, but only from where the
+    /// strip's first products have waited for them on.
     fn area_of_a(&self, block: &Block, rows: Range<usize>) -> Option<Area> {
         let part = [rows, block.depth.clone()];
-        let area = Area::new(&self.problem.a, self.problem, block.batch, part);
-        let follows = |a: &Matrix<'_>| a.strides[1] == 1 && self.kernels.rounding.is_none();
-        area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
+        Area::new(&self.problem.a, self.problem, block.batch, part)
     }
 
     /// B where it is read in place, over and over. A copy of it is made at once, along lines that
@@ -350,17 +348,16 @@ impl Job<'_> {
     ) {
         list.clear();
         let in_memory = matches!(self.destination, Destination::Memory(_));
-        if let Some((c, c_stride)) = in_room.or(in_memory.then_some(c)) {
+        // Sums that wait for more depth are more than the second-level cache has room for.
+        let waits = (in_memory || !block.first_depth).then_some(c);
+        if let Some((c, c_stride)) = in_room.or(waits) {
             list.extend((0..rows.len()).map(|row| Soon {
                 from: c.wrapping_add(row * c_stride),
-                written: true,
+                written: in_memory || in_room.is_some(),
             }));
         }
-        match self.destination {
-            Destination::Tiles(function) if block.last_depth => {
-                function.soon(block.batch, rows.clone(), block.columns.start, list);
-            }
-            _ => {}
+        if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
+            function.soon(block.batch, rows.clone(), block.columns.start, list);
         }
         list.truncate(self.elements(block));
     }
