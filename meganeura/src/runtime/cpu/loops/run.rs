@@ -12,7 +12,7 @@ use super::moves::{
     unflatten,
 };
 use super::own::Own;
-use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
+use super::program::{Code, LANES, Origin, Phase, Slot, Step, Tiling, Work};
 use super::tiles::Blocks;
 
 /// A compiled kernel with room to run in.
@@ -422,6 +422,9 @@ impl LoopProgram {
                         let to = std::slice::from_raw_parts_mut(to, tile.columns);
                         count_from(tile.first_column, to);
                     }
+                }
+                Work::FirstColumns => {
+                    count_from(tile.first_column, std::slice::from_raw_parts_mut(to, LANES));
                 }
                 Work::OuterIndex(axis) => self.outer_index(state, to, axis, tile.rows),
                 Work::Finish(how) => {

@@ -99,10 +99,11 @@ pub(super) fn compile(
     } = compiler;
     pairs::join(&mut code);
     if set.fuses() {
-        if code.rows_are_tiles() {
+        if code.rows_are_tiles() || (wide && !code.staged && code.product == NO_SLOT) {
             again::make_again(&mut code, &mut registers);
             fuse::fetch_in_loops(&mut code);
         }
+        fuse::count_in_loops(&mut code, &mut registers);
         fuse::fuse(&mut code);
     }
     registers::assign(&mut code, &registers);
