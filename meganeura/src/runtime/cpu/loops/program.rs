@@ -64,7 +64,9 @@ pub(super) enum Work {
         element: Element,
         full: bool,
     },
-    /// The opposite.
+    /// So many floats of each row of a walk, again and again for all columns.
+    RepeatRows { walk: usize, period: usize },
+    /// The opposite of `GatherRows`.
     ScatterRows {
         walk: usize,
         stride: usize,

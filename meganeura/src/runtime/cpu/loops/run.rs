@@ -481,6 +481,18 @@ impl LoopProgram {
                         }
                     }
                 }
+                Work::RepeatRows { walk, period } => {
+                    let (starts, next) = self.listed(state, walk, tile);
+                    let rows = Rows {
+                        base: self.code.walks[walk].base,
+                        starts,
+                        next,
+                        columns: period,
+                        stride: 1,
+                        roomy: false,
+                    };
+                    (self.code.moves.repeat)(to, &rows, tile.columns / period);
+                }
                 Work::ScatterRows {
                     walk,
                     stride,

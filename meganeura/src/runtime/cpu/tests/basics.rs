@@ -275,6 +275,77 @@ fn picked_columns_of_rows_of_every_length() {
     }
 }
 
+/// Pairs of all heads rotated by the sines and cosines of their token: rows of heads are joined as far as
+/// a tile has room, with what they share repeated. Pairs side by side, and halves of a head apart.
+#[test]
+fn rotated_heads_of_every_width() {
+    let sizes = [
+        (6, 24),
+        (3, 8),
+        (12, 64),
+        (7, 128),
+        (1, 5),
+        (11, 33),
+        (2, 300),
+    ];
+    for (heads, half) in sizes {
+        for interleaved in [true, false] {
+            let outer = [2, 9, heads];
+            let elements = outer.iter().product::<usize>() * half;
+            let mut buffers = Buffers::default();
+            let values: Vec<f32> = (0..2 * elements).map(|i| (i % 83) as f32 / 9.0).collect();
+            let input = buffers.floats(&values);
+            let table: Vec<f32> = (0..9 * half).map(|i| (i as f32 * 0.7).sin()).collect();
+            let tables = [0, 1].map(|shift| {
+                let shifted = table.iter().cycle().skip(shift).take(table.len());
+                buffers.floats(&shifted.copied().collect::<Vec<f32>>())
+            });
+            let output = buffers.empty(2 * elements);
+            let head = 2 * half;
+            let strides = [9 * heads * head, heads * head, head];
+            let place = |buffer, which: usize| Access {
+                offset: if interleaved { which } else { which * half },
+                ..access(buffer, &strides, if interleaved { 2 } else { 1 })
+            };
+            let mut program = Program::default();
+            let mut push = |instruction| program.push(instruction);
+            let [a, b] = [0, 1].map(|which| push(Instruction::Load(place(input, which))));
+            let [c, s] = tables.map(|table| push(load(table, &[0, half, 0], 1)));
+            let mut products = |x, y| push(Instruction::Scalar(ScalarOp::Multiply, vec![x, y]));
+            let all = [(a, c), (b, s), (a, s), (b, c)].map(|(x, y)| products(x, y));
+            let first = push(Instruction::Scalar(
+                ScalarOp::Subtract,
+                vec![all[0], all[1]],
+            ));
+            let second = push(Instruction::Scalar(ScalarOp::Add, vec![all[2], all[3]]));
+            let stores = [first, second].into_iter().enumerate();
+            let stores = stores.map(|(which, value)| Store {
+                value,
+                access: place(output, which),
+            });
+            let body = Body {
+                stores: stores.collect(),
+                program,
+                accumulates: Vec::new(),
+            };
+            let action = Action::Loop(LoopKernel {
+                outer: outer.to_vec(),
+                columns: half,
+                body,
+            });
+            let expected = oracle::run(&action, &buffers);
+            for set in InstructionSet::available() {
+                let after = run_with(&action, &buffers, 2, set).expect("sound");
+                if let Err(difference) = oracle::compare(&expected, &buffers, &after) {
+                    panic!("{set:?}, {heads} heads of {half} pairs: {difference}");
+                }
+                let alone = run_with(&action, &buffers, 1, set).expect("sound");
+                assert_eq!(alone, after, "{set:?}, {heads} heads of {half} pairs");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_kernel_that_reaches_beyond_its_buffer_is_refused() {
     let mut buffers = Buffers::default();
