@@ -2,7 +2,7 @@
 //!
 //! A value that a later phase reads goes to memory and comes back. If it is a sum, difference or
 //! product of something that the later phase has at hand or may load instead, making it again
-//! saves the way there. Only loops in machine code gain: a step by itself goes through memory
+//! saves the way there; so do comparisons, and the numbers of columns. Only loops in machine code gain: a step by itself goes through memory
 //! anyway.
 
 use super::super::vector::machine::Slot;
@@ -44,6 +44,7 @@ fn streams(step: &Step) -> impl Iterator<Item = Slot> {
         Work::Vector(_, Form::Select(kinds) | Form::Pair(_, _, kinds)) => kinds,
         Work::Vector(_, Form::Fold(_, kind)) => [kind, SPLAT, SPLAT],
         Work::Vector(_, Form::Dot([a, b])) => [a, b, SPLAT],
+        Work::Columns => [SPLAT; 3],
         _ => [Kind::Stream; 3],
     };
     let all = step.from.into_iter().zip(kinds);
@@ -70,10 +71,16 @@ fn new_loads(code: &Code, step: &Step, phase: usize) -> usize {
 /// stays as it is in all phases.
 fn is_cheap(code: &Code, step: &Step) -> bool {
     let cheap = match step.work {
-        Work::Vector(_, Form::Binary(op, _)) => {
-            matches!(op, ScalarOp::Add | ScalarOp::Subtract | ScalarOp::Multiply)
-        }
-        Work::Vector(_, Form::Pair(..)) => true,
+        Work::Vector(_, Form::Binary(op, _)) => matches!(
+            op,
+            ScalarOp::Add
+                | ScalarOp::Subtract
+                | ScalarOp::Multiply
+                | ScalarOp::Equal
+                | ScalarOp::Less
+                | ScalarOp::LessEqual
+        ),
+        Work::Vector(_, Form::Pair(..)) | Work::Columns => true,
         _ => false,
     };
     let own = code.slots[usize::from(step.to)] == Origin::Null && step.to != code.product;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::super::memory::Element;
 use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable};
 use super::super::vector::{Form, Kind, PairOp};
-use super::program::{Code, NO_SLOT, Origin, Phase, Step, Walk, Work};
+use super::compile::Register;
+use super::program::{Code, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
 /// Widens first and rounds registers last, so that what is between can be one loop. Nothing that is
@@ -64,18 +65,60 @@ pub(super) fn fuse(code: &mut Code) {
     }
 }
 
+/// Lets loops in machine code count columns.
+pub(super) fn count_in_loops(code: &mut Code, registers: &mut Vec<Register>) {
+    /// Floats hold all whole numbers up to here.
+    const EXACT: usize = 1 << 24;
+    let one_row = matches!(code.tiling, Tiling::Wide { .. }) && code.product == NO_SLOT;
+    if !one_row || code.columns > EXACT {
+        return;
+    }
+    for phase in 0..code.phases.len() {
+        let mut steps = code.phases[phase].column.iter();
+        if !steps.any(|step| matches!(step.work, Work::Columns)) {
+            continue;
+        }
+        code.slots.push(Origin::Null);
+        let Ok(slot) = Slot::try_from(code.slots.len() - 1) else {
+            return;
+        };
+        registers.push(Register { slot, full: true });
+        let counting = code.phases[phase].column.iter_mut();
+        counting
+            .filter(|step| matches!(step.work, Work::Columns))
+            .for_each(|step| step.from[0] = slot);
+        let first = Step {
+            work: Work::FirstColumns,
+            to: slot,
+            from: [NO_SLOT; 3],
+        };
+        match code.rows_are_tiles() {
+            true => code.phases[phase].row.insert(0, first),
+            false => code.phases[phase].column.insert(0, first),
+        }
+    }
+}
+
 /// Lets loops ask for what the next row reads and writes, the longest ones first: many requests
 /// at once would wait for each other.
+///
+/// Rows of several pieces that fit into the second-level cache have the next one fetched, too; longer
+/// ones the processor follows by itself.
 pub(super) fn fetch_in_loops(code: &mut Code) {
+    /// Floats of such a row at most.
+    const FAR: usize = 16 * 1024;
     if code.product != NO_SLOT {
         // What epilogues need is fetched during their product.
+        return;
+    }
+    if code.chunks() > 1 && code.columns > FAR {
         return;
     }
     let steps = |phase: &Phase| phase.column.len();
     let mut loads: Vec<(usize, usize)> = code.phases.iter().map(|p| (steps(p), 1)).collect();
     for walk in 0..code.walks.len() {
         let Walk { ahead, element, .. } = &mut code.walks[walk];
-        let Some(ahead) = ahead.take_if(|_| *element == Element::Float) else {
+        let Some(ahead) = ahead.take_if(|ahead| *element == Element::Float && *ahead > 0) else {
             continue;
         };
         let idle = |phase: &usize| loads[*phase].0 * 16 / loads[*phase].1;
@@ -101,6 +144,7 @@ fn longest(code: &Code, steps: &[Step]) -> usize {
         match step.work {
             Work::Fetch { .. } => continue,
             Work::Vector(_, form) if traced(form) => {}
+            Work::Columns if step.from[0] != NO_SLOT => {}
             _ => return count,
         }
         let touched = step.from.into_iter().map(|slot| (slot, false));
@@ -206,6 +250,10 @@ impl<'a> Part<'a> {
                 }
                 Work::Vector(_, form) => {
                     let value = recorder.value(step.from, form);
+                    recorder.set(step.to, value, self.needed(step.to));
+                }
+                Work::Columns => {
+                    let value = recorder.recording.count(step.from[0]);
                     recorder.set(step.to, value, self.needed(step.to));
                 }
                 Work::Fetch { walk, ahead } => {

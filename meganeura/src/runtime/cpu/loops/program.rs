@@ -13,6 +13,9 @@ pub(super) type Slot = u16;
 /// The slot that no step reads or writes.
 pub(super) const NO_SLOT: Slot = 0;
 
+/// Lanes of a vector of the loops in machine code.
+pub(super) const LANES: usize = 16;
+
 /// One step over a tile (or over the rows of a tile).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
@@ -41,8 +44,11 @@ pub(super) enum Work {
         element: Element,
         splat: bool,
     },
-    /// The index of each column.
+    /// The index of each column. A loop in machine code counts on from those of
+    /// `FirstColumns`, which are the first operand then.
     Columns,
+    /// The indices of the first [`LANES`] columns.
+    FirstColumns,
     /// The index of the row, or of each row of the tile, along an axis.
     OuterIndex(usize),
     /// The double of a fold as a float; the double starts anew.
@@ -58,7 +64,9 @@ pub(super) enum Work {
         element: Element,
         full: bool,
     },
-    /// The opposite.
+    /// So many floats of each row of a walk, again and again for all columns.
+    RepeatRows { walk: usize, period: usize },
+    /// The opposite of `GatherRows`.
     ScatterRows {
         walk: usize,
         stride: usize,

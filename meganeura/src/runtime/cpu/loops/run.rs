@@ -12,7 +12,7 @@ use super::moves::{
     unflatten,
 };
 use super::own::Own;
-use super::program::{Code, Origin, Phase, Slot, Step, Tiling, Work};
+use super::program::{Code, LANES, Origin, Phase, Slot, Step, Tiling, Work};
 use super::tiles::Blocks;
 
 /// A compiled kernel with room to run in.
@@ -423,6 +423,9 @@ impl LoopProgram {
                         count_from(tile.first_column, to);
                     }
                 }
+                Work::FirstColumns => {
+                    count_from(tile.first_column, std::slice::from_raw_parts_mut(to, LANES));
+                }
                 Work::OuterIndex(axis) => self.outer_index(state, to, axis, tile.rows),
                 Work::Finish(how) => {
                     let cell = a.cast::<f64>();
@@ -477,6 +480,18 @@ impl LoopProgram {
                             gather(to, from, columns, stride, element);
                         }
                     }
+                }
+                Work::RepeatRows { walk, period } => {
+                    let (starts, next) = self.listed(state, walk, tile);
+                    let rows = Rows {
+                        base: self.code.walks[walk].base,
+                        starts,
+                        next,
+                        columns: period,
+                        stride: 1,
+                        roomy: false,
+                    };
+                    (self.code.moves.repeat)(to, &rows, tile.columns / period);
                 }
                 Work::ScatterRows {
                     walk,

@@ -1,5 +1,7 @@
 //! The same kernel over a simpler domain: fewer and longer axes.
 
+use super::super::memory::Element;
+use super::compile::{NARROW, TILE};
 use crate::ir::Combine;
 use crate::schedule::kernel::{
     Access, Accumulate, Instruction, Level, LoopKernel, Program, Store, ValueId,
@@ -15,6 +17,9 @@ pub(super) struct Domain {
     pub(super) accumulates: Vec<Accumulate>,
     /// Whether each accumulate takes its value once for each column, not once for the row.
     pub(super) each_column: Vec<bool>,
+    /// The loads, by their instructions, that have the same elements again and again in a row, and how
+    /// many they are.
+    pub(super) repeated: Vec<(usize, usize)>,
 }
 
 /// Simplifies a kernel whose rows and columns keep their numbers.
@@ -36,6 +41,7 @@ pub(super) fn simplify(kernel: &LoopKernel) -> Domain {
         while domain.rotate() || domain.flatten() {
             domain.merge_outer_axes();
         }
+        domain.join_rows();
     }
     domain
 }
@@ -53,6 +59,7 @@ impl Domain {
             stores: kernel.body.stores.clone(),
             each_column: kernel.body.accumulates.iter().map(each_column).collect(),
             accumulates: kernel.body.accumulates.clone(),
+            repeated: Vec::new(),
         }
     }
 
@@ -257,5 +264,43 @@ impl Domain {
             access.strides.pop();
         });
         self.columns > 0
+    }
+
+    /// Short rows that follow each other become one, as far as a tile has room, though some loads are
+    /// the same for all of them: rotations of a token's heads by its position, for instance.
+    fn join_rows(&mut self) {
+        let Some(axis) = self.outer.len().checked_sub(1) else {
+            return;
+        };
+        let (columns, size) = (self.columns, self.outer[axis]);
+        let apart = self.reduces() || self.uses_index(axis) || self.uses_column_index();
+        if !(2..=NARROW).contains(&columns) || apart || !self.accumulates.is_empty() {
+            return;
+        }
+        let one_walk = |access: &Access| access.strides[axis] == access.column_stride * columns;
+        let same = |access: &Access| {
+            let float = Element::of(access.dtype) == Element::Float;
+            access.strides[axis] == 0 && access.column_stride == 1 && float
+        };
+        let loads_fit = |access: &Access| one_walk(access) || same(access);
+        let stores_fit = self.stores.iter().all(|store| one_walk(&store.access));
+        let joined = (2..=TILE / columns).rev().find(|n| size.is_multiple_of(*n));
+        let (Some(joined), true) = (joined, stores_fit) else {
+            return;
+        };
+        if !self.program.loads().all(loads_fit) {
+            return;
+        }
+        let instructions = self.program.instructions.iter().enumerate();
+        let repeated = instructions.filter_map(|(value, instruction)| match instruction {
+            Instruction::Load(access) if !one_walk(access) => Some((value, columns)),
+            _ => None,
+        });
+        self.repeated = repeated.collect();
+        self.columns *= joined;
+        self.outer[axis] /= joined;
+        self.for_each_access(|access| access.strides[axis] *= joined);
+        self.drop_unit_axes();
+        self.merge_outer_axes();
     }
 }

@@ -221,6 +221,131 @@ fn softmax_over_rows_of_every_length() {
     }
 }
 
+/// What a row's label picks of its softmax's logarithms, and the gradient, as cross entropy asks for:
+/// columns are counted in two phases, and exponentials kept from one to the next.
+#[test]
+fn picked_columns_of_rows_of_every_length() {
+    for columns in [1, 17, 100, 129, 1024, 1025, 2500, 4096, 17_000, 70_000] {
+        let rows = (20_000 / columns).clamp(2, 90);
+        let outer = [rows];
+        let mut buffers = Buffers::default();
+        let values: Vec<f32> = (0..rows * columns).map(|i| (i % 83) as f32 / 9.0).collect();
+        let input = buffers.floats(&values);
+        let labels: Vec<u32> = (0..rows).map(|row| (row * 977 % columns) as u32).collect();
+        let mut labels = access(buffers.integers(&labels), &[1], 0);
+        labels.dtype = DType::U32;
+        let output = buffers.empty(rows * columns);
+        let total = buffers.empty(1);
+        let mut program = Program::default();
+        let mut push = |instruction| program.push(instruction);
+        let number = push(Instruction::ColumnIndex);
+        let label = push(Instruction::Load(labels));
+        let hit = push(Instruction::Scalar(ScalarOp::Equal, vec![number, label]));
+        let x = push(Instruction::Load(dense(input, &outer, columns)));
+        let max = push(Instruction::Reduce(Combine::Maximum, x));
+        let x = push(Instruction::Scalar(ScalarOp::Subtract, vec![x, max]));
+        let zero = push(Instruction::Constant(0.0));
+        let one = push(Instruction::Constant(1.0));
+        let picked = push(Instruction::Scalar(ScalarOp::Select, vec![hit, x, zero]));
+        let picked = push(Instruction::Reduce(Combine::Sum, picked));
+        let x = push(Instruction::Scalar(ScalarOp::Exp, vec![x]));
+        let sum = push(Instruction::Reduce(Combine::Sum, x));
+        let log = push(Instruction::Scalar(ScalarOp::Log, vec![sum]));
+        let loss = push(Instruction::Scalar(ScalarOp::Subtract, vec![log, picked]));
+        let target = push(Instruction::Scalar(ScalarOp::Select, vec![hit, one, zero]));
+        let share = push(Instruction::Scalar(ScalarOp::Divide, vec![x, sum]));
+        push(Instruction::Scalar(ScalarOp::Subtract, vec![share, target]));
+        let mut action = stored(&outer, columns, program, output);
+        if let Action::Loop(kernel) = &mut action {
+            kernel.body.accumulates.push(Accumulate {
+                combine: Combine::Sum,
+                value: loss,
+                access: access(total, &[0], 0),
+            });
+        }
+        let expected = oracle::run(&action, &buffers);
+        for set in InstructionSet::available() {
+            let after = run_with(&action, &buffers, 2, set).expect("sound");
+            if let Err(difference) = oracle::compare(&expected, &buffers, &after) {
+                panic!("{set:?}, {columns} columns: {difference}");
+            }
+            let alone = run_with(&action, &buffers, 1, set).expect("sound");
+            assert_eq!(alone, after, "{set:?}, {columns} columns");
+        }
+    }
+}
+
+/// Pairs of all heads rotated by the sines and cosines of their token: rows of heads are joined as far as
+/// a tile has room, with what they share repeated. Pairs side by side, and halves of a head apart.
+#[test]
+fn rotated_heads_of_every_width() {
+    let sizes = [
+        (6, 24),
+        (3, 8),
+        (12, 64),
+        (7, 128),
+        (1, 5),
+        (11, 33),
+        (2, 300),
+    ];
+    for (heads, half) in sizes {
+        for interleaved in [true, false] {
+            let outer = [2, 9, heads];
+            let elements = outer.iter().product::<usize>() * half;
+            let mut buffers = Buffers::default();
+            let values: Vec<f32> = (0..2 * elements).map(|i| (i % 83) as f32 / 9.0).collect();
+            let input = buffers.floats(&values);
+            let table: Vec<f32> = (0..9 * half).map(|i| (i as f32 * 0.7).sin()).collect();
+            let tables = [0, 1].map(|shift| {
+                let shifted = table.iter().cycle().skip(shift).take(table.len());
+                buffers.floats(&shifted.copied().collect::<Vec<f32>>())
+            });
+            let output = buffers.empty(2 * elements);
+            let head = 2 * half;
+            let strides = [9 * heads * head, heads * head, head];
+            let place = |buffer, which: usize| Access {
+                offset: if interleaved { which } else { which * half },
+                ..access(buffer, &strides, if interleaved { 2 } else { 1 })
+            };
+            let mut program = Program::default();
+            let mut push = |instruction| program.push(instruction);
+            let [a, b] = [0, 1].map(|which| push(Instruction::Load(place(input, which))));
+            let [c, s] = tables.map(|table| push(load(table, &[0, half, 0], 1)));
+            let mut products = |x, y| push(Instruction::Scalar(ScalarOp::Multiply, vec![x, y]));
+            let all = [(a, c), (b, s), (a, s), (b, c)].map(|(x, y)| products(x, y));
+            let first = push(Instruction::Scalar(
+                ScalarOp::Subtract,
+                vec![all[0], all[1]],
+            ));
+            let second = push(Instruction::Scalar(ScalarOp::Add, vec![all[2], all[3]]));
+            let stores = [first, second].into_iter().enumerate();
+            let stores = stores.map(|(which, value)| Store {
+                value,
+                access: place(output, which),
+            });
+            let body = Body {
+                stores: stores.collect(),
+                program,
+                accumulates: Vec::new(),
+            };
+            let action = Action::Loop(LoopKernel {
+                outer: outer.to_vec(),
+                columns: half,
+                body,
+            });
+            let expected = oracle::run(&action, &buffers);
+            for set in InstructionSet::available() {
+                let after = run_with(&action, &buffers, 2, set).expect("sound");
+                if let Err(difference) = oracle::compare(&expected, &buffers, &after) {
+                    panic!("{set:?}, {heads} heads of {half} pairs: {difference}");
+                }
+                let alone = run_with(&action, &buffers, 1, set).expect("sound");
+                assert_eq!(alone, after, "{set:?}, {heads} heads of {half} pairs");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_kernel_that_reaches_beyond_its_buffer_is_refused() {
     let mut buffers = Buffers::default();

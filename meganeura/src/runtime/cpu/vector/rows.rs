@@ -23,13 +23,37 @@ pub(in super::super) struct Rows<'a> {
     pub roomy: bool,
 }
 
+/// Floats of a cache line.
+const LINE: usize = 16;
+
+/// Asks for a line.
+#[inline(always)]
+fn fetch_line<const WRITE: bool>(at: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it reads nothing that the program could notice.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        match WRITE {
+            true => _mm_prefetch::<_MM_HINT_ET0>(at.cast()),
+            false => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Asks for what a vector of pairs takes: many requests at once would wait for each other.
+#[inline(always)]
+fn fetch_pairs<const WRITE: bool>(at: *const f32) {
+    fetch_line::<WRITE>(at);
+    fetch_line::<WRITE>(at.wrapping_add(LINE));
+}
+
 impl Rows<'_> {
     /// Asks for the next tile's row in place of one. Rows are too short, and too many of them
     /// take turns, for the hardware to notice that they follow each other.
     #[inline(always)]
     fn fetch<const WRITE: bool>(&self, row: usize) {
-        /// Floats of a cache line.
-        const LINE: usize = 16;
         // Rows of far elements lie side by side as a rule: the next has the same lines.
         if self.stride > 2 {
             return;
@@ -40,19 +64,15 @@ impl Rows<'_> {
         let from = self.base.wrapping_add(start);
         let last = self.columns.saturating_sub(1) * self.stride;
         for at in (0..last).step_by(LINE).chain([last]) {
-            let at = from.wrapping_add(at);
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a hint; it reads nothing that the program could notice.
-            unsafe {
-                use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-                match WRITE {
-                    true => _mm_prefetch::<_MM_HINT_ET0>(at.cast()),
-                    false => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
-                }
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = at;
+            fetch_line::<WRITE>(from.wrapping_add(at));
         }
+    }
+
+    /// Where the next tile's row in place of one begins; behind the last tile, that row itself.
+    #[inline(always)]
+    fn behind(&self, row: usize, start: usize) -> *const f32 {
+        let next = self.next.get(row).copied().unwrap_or(start);
+        self.base.wrapping_add(next)
     }
 
     /// A single row.
@@ -74,11 +94,18 @@ impl Rows<'_> {
 /// As [`RowsFn`].
 pub(in super::super) type PairsFn = unsafe fn(even: *mut f32, odd: *mut f32, memory: &Rows<'_>);
 
+/// As [`RowsFn`], with every row so many times side by side in the tile.
+///
+/// # Safety
+/// As [`RowsFn`].
+pub(in super::super) type RepeatFn = unsafe fn(tile: *mut f32, memory: &Rows<'_>, times: usize);
+
 /// The loops from memory to a tile and back.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RowMoves {
     pub gather: RowsFn,
     pub scatter: RowsFn,
+    pub repeat: RepeatFn,
     pub gather_pairs: PairsFn,
     pub scatter_pairs: PairsFn,
 }
@@ -162,16 +189,45 @@ unsafe fn gather_far(tile: *mut f32, memory: &Rows<'_>) {
 /// # Safety
 /// As [`gather`].
 #[inline(always)]
+unsafe fn repeat<L: Lanes>(tile: *mut f32, memory: &Rows<'_>, times: usize) {
+    let columns = memory.columns;
+    for (row, &start) in memory.starts.iter().enumerate() {
+        memory.fetch::<false>(row);
+        for time in 0..times {
+            // SAFETY: the caller's promise; vectors stay within the columns.
+            unsafe {
+                let from = memory.base.add(start);
+                let to = tile.add((row * times + time) * columns);
+                let Some(last) = columns.checked_sub(L::COUNT) else {
+                    L::load_partial(from, columns).store_partial(to, columns);
+                    continue;
+                };
+                for i in (0..last).step_by(L::COUNT) {
+                    L::load(from.add(i)).store(to.add(i));
+                }
+                L::load(from.add(last)).store(to.add(last));
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`gather`].
+#[inline(always)]
 unsafe fn gather_pairs<L: Lanes>(even: *mut f32, odd: *mut f32, memory: &Rows<'_>) {
     let Rows { columns, roomy, .. } = *memory;
     for (row, &start) in memory.starts.iter().enumerate() {
-        memory.fetch::<false>(row);
+        let next = memory.behind(row, start);
         // SAFETY: the caller's promise; parts stay within the columns.
         unsafe {
             let from = memory.base.add(start);
             for i in (0..columns).step_by(L::COUNT) {
                 let count = L::COUNT.min(columns - i);
-                let (first, second) = L::load_pairs(from.add(2 * i), count);
+                fetch_pairs::<false>(next.wrapping_add(2 * i));
+                let (first, second) = match count == L::COUNT {
+                    true => L::load_pairs(from.add(2 * i), L::COUNT),
+                    false => L::load_pairs(from.add(2 * i), count),
+                };
                 put(first, even.add(row * columns + i), count, roomy);
                 put(second, odd.add(row * columns + i), count, roomy);
             }
@@ -194,15 +250,19 @@ unsafe fn scatter_pairs<L: Lanes>(even: *mut f32, odd: *mut f32, memory: &Rows<'
         }
     };
     for (row, &start) in memory.starts.iter().enumerate() {
-        memory.fetch::<true>(row);
+        let next = memory.behind(row, start);
         // SAFETY: the caller's promise; parts stay within the columns.
         unsafe {
             let to = memory.base.add(start);
             for i in (0..columns).step_by(L::COUNT) {
                 let count = L::COUNT.min(columns - i);
+                fetch_pairs::<true>(next.wrapping_add(2 * i));
                 let first = load(even.add(row * columns + i), count);
                 let second = load(odd.add(row * columns + i), count);
-                first.store_pairs(second, to.add(2 * i), count);
+                match count == L::COUNT {
+                    true => first.store_pairs(second, to.add(2 * i), L::COUNT),
+                    false => first.store_pairs(second, to.add(2 * i), count),
+                }
             }
         }
     }
@@ -267,6 +327,12 @@ macro_rules! instantiate {
             }
 
             $(#[$features])?
+            unsafe fn repeated(tile: *mut f32, memory: &Rows<'_>, times: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { repeat::<$lanes>(tile, memory, times) }
+            }
+
+            $(#[$features])?
             unsafe fn pairs_gathered(even: *mut f32, odd: *mut f32, memory: &Rows<'_>) {
                 // SAFETY: the caller's promise.
                 unsafe { gather_pairs::<$lanes>(even, odd, memory) }
@@ -281,6 +347,7 @@ macro_rules! instantiate {
             pub(super) const MOVES: RowMoves = RowMoves {
                 gather: gathered,
                 scatter: scattered,
+                repeat: repeated,
                 gather_pairs: pairs_gathered,
                 scatter_pairs: pairs_scattered,
             };

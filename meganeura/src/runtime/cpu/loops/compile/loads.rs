@@ -112,7 +112,15 @@ impl Compiler<'_> {
         access.column_stride == 1 && (self.wide() || rows)
     }
 
-    pub(super) fn full_load(&mut self, access: &Access) -> Slot {
+    pub(super) fn full_load(&mut self, value: usize, access: &Access) -> Slot {
+        let mut repeated = self.domain.repeated.iter();
+        if let Some(&(_, period)) = repeated.find(|(load, _)| *load == value) {
+            let walk = self.walk(access, true);
+            let slot = self.register(true);
+            let work = Work::RepeatRows { walk, period };
+            self.push(Level::Full, work, slot, [NO_SLOT; 3]);
+            return slot;
+        }
         if self.in_place(access) {
             let walk = self.walk(access, false);
             return self.code.walks[walk].slot;

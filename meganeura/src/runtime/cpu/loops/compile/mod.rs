@@ -16,19 +16,22 @@ use crate::schedule::kernel::{Instruction, Level, ValueId};
 /// Columns in a piece of a long row.
 const CHUNK: usize = 1024;
 /// Rows up to this long are taken several at a time.
-const NARROW: usize = 128;
+pub(super) const NARROW: usize = 128;
 /// Up to so many rows of at least so many columns are reduced by all threads together.
 const FEW: usize = 4;
 const LONG: usize = 64 * 1024;
 /// Elements in a tile of short rows.
-const TILE: usize = 1024;
+pub(super) const TILE: usize = 1024;
 
 /// How rows are best cut into tiles.
 pub(super) fn tiling(domain: &Domain) -> Tiling {
     let rows = domain.rows();
-    if domain.columns > 0 && domain.columns <= NARROW && rows > 1 {
+    let repeats = !domain.repeated.is_empty();
+    // Rows that were joined have more registers at work, and long ones to fetch ahead.
+    let tile = if repeats { TILE / 2 } else { TILE };
+    if repeats || (domain.columns > 0 && domain.columns <= NARROW && rows > 1) {
         Tiling::Narrow {
-            rows: (TILE / domain.columns).clamp(1, rows),
+            rows: (tile / domain.columns).clamp(1, rows),
         }
     } else {
         WIDE
@@ -99,10 +102,11 @@ pub(super) fn compile(
     } = compiler;
     pairs::join(&mut code);
     if set.fuses() {
-        if code.rows_are_tiles() {
+        if code.rows_are_tiles() || (wide && !code.staged && code.product == NO_SLOT) {
             again::make_again(&mut code, &mut registers);
             fuse::fetch_in_loops(&mut code);
         }
+        fuse::count_in_loops(&mut code, &mut registers);
         fuse::fuse(&mut code);
     }
     registers::assign(&mut code, &registers);
@@ -270,7 +274,7 @@ impl Compiler<'_> {
     /// A step on the columns of a tile.
     fn full_value(&mut self, value: usize) {
         let slot = match &self.domain.program.instructions[value] {
-            Instruction::Load(access) => self.full_load(access),
+            Instruction::Load(access) => self.full_load(value, access),
             Instruction::ColumnIndex => {
                 let slot = self.register(true);
                 self.push(Level::Full, Work::Columns, slot, [NO_SLOT; 3]);

@@ -67,7 +67,7 @@ struct Registers {
     before: usize,
     /// The base register of each slot whose elements are read or written.
     streams: Vec<(Slot, u8)>,
-    /// The constants and splats that are in registers before the loop.
+    /// The constants, splats and counts that are in registers before the loop.
     ready: Vec<(Value, Vector)>,
     /// Of each fold, the registers of its chains.
     folds: Vec<(usize, Vec<Vector>)>,
@@ -108,6 +108,7 @@ impl Registers {
         let folds = which(|i| matches!(i, Instruction::Fold(..) | Instruction::Whole(..)));
         let mut splats = which(|i| matches!(i, Instruction::Splat(_)));
         splats.retain(|&splat| splat >= before);
+        splats.extend(which(|i| matches!(i, Instruction::Count(_))));
         let mut constants = which(|i| matches!(i, Instruction::Constant(_)));
         constants.retain(|&constant| last[constant] >= before);
         alive(recording, &last, 0..before)?;
@@ -216,15 +217,19 @@ impl Emitter<'_> {
     fn enter(&mut self) -> Option<()> {
         self.code.enter();
         for &(value, register) in &self.plan.ready {
-            let from = match self.instruction(value) {
+            let (opcode, from) = match self.instruction(value) {
                 Instruction::Splat(slot) => {
                     self.code.pointer(0, slot);
-                    Operand::Pointer
+                    (encode::BROADCAST, Operand::Pointer)
                 }
-                Instruction::Constant(bits) => self.code.number(bits),
+                Instruction::Count(slot) => {
+                    self.code.pointer(0, slot);
+                    (encode::LOAD, Operand::Pointer)
+                }
+                Instruction::Constant(bits) => (encode::BROADCAST, self.code.number(bits)),
                 _ => continue,
             };
-            self.code.two(encode::BROADCAST, register, from);
+            self.code.two(opcode, register, from);
             self.places[usize::from(value)] = Some(register);
         }
         self.once()?;
@@ -351,7 +356,7 @@ impl Emitter<'_> {
         for index in self.plan.before..self.recording.instructions.len() {
             let instruction = self.recording.instructions[index];
             match instruction {
-                Instruction::Constant(_) | Instruction::Splat(_) => {}
+                Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => {}
                 Instruction::Load(slot) => {
                     let to = self.vectors.pop()?;
                     let from = Operand::Stream(self.base(slot)?, copy);
@@ -384,6 +389,22 @@ impl Emitter<'_> {
             }
             if self.plan.last[index] == index {
                 self.free(index);
+            }
+        }
+        self.count_on()
+    }
+
+    /// Counts are those of the next vector.
+    fn count_on(&mut self) -> Option<()> {
+        let plan = self.plan;
+        for &(value, register) in &plan.ready {
+            if let Instruction::Count(_) = self.instruction(value) {
+                let lanes = self.vectors.pop()?;
+                let number = self.code.number(16_f32.to_bits());
+                self.code.two(encode::BROADCAST, lanes, number);
+                let step = Operand::Vector(lanes);
+                self.code.three(encode::ADD, register, register, step);
+                self.vectors.push(lanes);
             }
         }
         Some(())
@@ -424,7 +445,7 @@ impl Emitter<'_> {
 
     fn free(&mut self, value: usize) {
         match self.recording.instructions[value] {
-            Instruction::Constant(_) => {}
+            Instruction::Constant(_) | Instruction::Count(_) => {}
             Instruction::Splat(_) if value >= self.plan.before => {}
             Instruction::Compare(..) => self.masks.extend(self.places[value].take()),
             _ => self.vectors.extend(self.places[value].take()),

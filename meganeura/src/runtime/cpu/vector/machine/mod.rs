@@ -65,6 +65,7 @@ impl Fused {
             .filter_map(|instruction| match *instruction {
                 Instruction::Load(slot)
                 | Instruction::Splat(slot)
+                | Instruction::Count(slot)
                 | Instruction::Fold(_, _, slot) => Some(slot),
                 _ => None,
             });

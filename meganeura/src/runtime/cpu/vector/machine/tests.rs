@@ -156,3 +156,38 @@ fn long_bodies_have_registers_enough() {
     run(&recording, &mut streams, count);
     assert!(same(&streams[2], &expected));
 }
+
+/// Counting goes on from vector to vector, however many a turn of the loop takes.
+#[test]
+fn columns_are_counted() {
+    if !InstructionSet::detect().fuses() {
+        return;
+    }
+    let first: Vec<f32> = (0..16).map(|lane| (1024 + lane) as f32).collect();
+    for long in [false, true] {
+        let mut recording = Recording::default();
+        let number = recording.count(0);
+        let x = recording.load(1);
+        let mut value = recording.scalar(ScalarOp::Add, [number, x, x]);
+        if long {
+            value = recording.scalar(ScalarOp::Tanh, [value; 3]);
+            value = recording.scalar(ScalarOp::Multiply, [value, number, number]);
+        }
+        recording.store(2, value);
+        recording.fold(Combine::Sum, number, 3);
+        for count in COUNTS {
+            let mut streams = [first.clone(), vec![0.5; count], vec![0.0; count]];
+            let sum = run(&recording, &mut streams, count);
+            let numbers: Vec<f32> = (1024..1024 + count).map(|number| number as f32).collect();
+            // So far from 0 a hyperbolic tangent is 1.
+            let offset = if long { 0.0 } else { 0.5 };
+            let expected: Vec<f32> = numbers.iter().map(|number| number + offset).collect();
+            assert!(same(&streams[2], &expected), "{count} elements");
+            let total: f64 = numbers.iter().map(|&number| f64::from(number)).sum();
+            assert!(
+                (sum - total - 0.5).abs() <= 1e-6 * total,
+                "{count} elements"
+            );
+        }
+    }
+}

@@ -23,6 +23,8 @@ pub(super) enum Instruction {
     Splat(Slot),
     /// The elements that a pointer leads to, in the loop.
     Load(Slot),
+    /// The floats that a pointer leads to for the first vector, more by 16 for each that follows.
+    Count(Slot),
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
     /// `a · b + c`
@@ -83,7 +85,7 @@ impl Instruction {
     pub(super) fn operands(self) -> impl Iterator<Item = Value> {
         let operands = match self {
             Self::Constant(_) | Self::Splat(_) | Self::Load(_) => [None; 3],
-            Self::Fetch { .. } => [None; 3],
+            Self::Count(_) | Self::Fetch { .. } => [None; 3],
             Self::Unary(_, a) | Self::Store(_, a) => [Some(a), None, None],
             Self::Fold(_, a, _) | Self::Whole(_, a, _) => [Some(a), None, None],
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => [Some(a), Some(b), None],
@@ -107,7 +109,7 @@ impl Recording {
     fn push(&mut self, instruction: Instruction) -> Value {
         if matches!(
             instruction,
-            Instruction::Constant(_) | Instruction::Splat(_)
+            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_)
         ) && let Some(known) = self.instructions.iter().position(|&i| i == instruction)
         {
             return known as Value;
@@ -124,6 +126,11 @@ impl Recording {
     /// The elements at a slot.
     pub(in super::super::super) fn load(&mut self, slot: Slot) -> Value {
         self.push(Instruction::Load(slot))
+    }
+
+    /// The 16 numbers at a slot, and so on by 16 from vector to vector.
+    pub(in super::super::super) fn count(&mut self, slot: Slot) -> Value {
+        self.push(Instruction::Count(slot))
     }
 
     /// The float at a slot, which stays as it is during the loop.
