@@ -12,6 +12,9 @@ use super::split::{self, Costs, Grid};
 
 /// The depth from which on turning the result around does not matter.
 const ENOUGH_DEPTH: usize = 256;
+/// How much longer a multiply-add takes where each has to fetch an element of A of its own, since there
+/// is but one register of columns.
+const ALONE: f64 = 1.2;
 
 /// What the place of a result leaves to choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +155,8 @@ fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
             false => prepare::cost_of_b(&problem.b, kernels, problem.size),
         };
         let registers = (m * k * n.div_ceil(kernels.lanes)) as f64;
-        registers + (m * k) as f64 * a + (n * k) as f64 * b
+        let alone = if n <= kernels.lanes { ALONE } else { 1.0 };
+        registers * alone + (m * k) as f64 * a + (n * k) as f64 * b
     };
     let turning = 2.0 * (m * n) as f64;
     cost(&problem.transposed()) + turning < 0.8 * cost(problem)

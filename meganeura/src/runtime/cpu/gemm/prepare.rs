@@ -5,6 +5,7 @@ use super::block::{Block, Job};
 use super::kernel::{Along, Kernels, PANEL};
 use super::pack::Lines;
 use super::problem::{Matrix, Operand, Soon, Source, Tile, batch_offset};
+use super::split;
 use std::ops::Range;
 
 /// With up to this many rows B is read where it lies: the copy would hardly pay off.
@@ -16,6 +17,8 @@ const DIRECT_COMPETING_ROWS: usize = 512;
 const WAY: usize = 1024;
 /// Half of a second-level cache, in floats.
 const HALF_A_CACHE: usize = 128 * 1024;
+/// Cycles to turn around an element of B while it is packed.
+const TURNING: f64 = 0.3;
 /// How many rows of memory are packed into all panels of B before the next.
 pub(super) const STEPS: usize = 16;
 
@@ -34,7 +37,7 @@ pub(super) fn cost_of_b(b: &Operand<'_>, kernels: &Kernels, [_, n, k]: [usize; 3
     match b {
         Operand::Memory(_) => 0.4 + cost_of_fetching(k, n),
         Operand::Computed { source, transposed } => {
-            let turning = if *transposed { 0.5 } else { 0.0 };
+            let turning = if *transposed { TURNING } else { 0.0 };
             source.cost() + turning + cost_of_rounding(kernels)
         }
     }
@@ -59,20 +62,32 @@ pub(super) fn cost_of_fetching(rows: usize, columns: usize) -> f64 {
 }
 
 /// The same for an element of B that is read where it lies: from the second-level cache for
-/// every few rows of A where it does not stay in the first.
+/// every few rows of A where it does not stay in the first, which is as expensive as packing it
+/// with the most rows for which it is still done.
 pub(super) fn cost_of_direct_b(b: &Operand<'_>, kernels: &Kernels, size: [usize; 3]) -> f64 {
+    let [m, n, k] = size;
     match direct_rows(b, kernels) {
-        DIRECT_ROWS => cost_of_fetching(size[2], size[1]),
-        _ => cost_of_b(b, kernels, size),
+        DIRECT_ROWS => cost_of_fetching(k, n),
+        0 => cost_of_b(b, kernels, size),
+        rows => {
+            let (near, packed) = (cost_of_fetching(k, n), cost_of_b(b, kernels, size));
+            near + (packed - near) * (m as f64 / rows as f64).min(1.0)
+        }
     }
 }
 
 /// Whether A is better read where it lies.
-pub(super) fn suits_direct_a(a: &Operand<'_>, kernels: &Kernels, [_, n, _]: [usize; 3]) -> bool {
+pub(super) fn suits_direct_a(a: &Operand<'_>, kernels: &Kernels, [_, n, k]: [usize; 3]) -> bool {
     match a {
         _ if kernels.rounding.is_some() => false,
         Operand::Memory(matrix) => match matrix.strides {
-            [stride, 1] | [1, stride] => !competes(stride) || n <= kernels.panel(),
+            [stride, 1] | [1, stride] if !competes(stride) || n <= kernels.panel() => true,
+            // One line for each step of depth: as many of them as the second-level cache holds at
+            // that stride, and they are read from there with every panel of B.
+            [1, stride] => {
+                let depth = k.div_ceil(split::depth_blocks(kernels, k));
+                depth.saturating_mul(stride) <= 2 * HALF_A_CACHE
+            }
             _ => false,
         },
         Operand::Computed { .. } => false,

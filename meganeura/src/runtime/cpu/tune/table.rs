@@ -6,7 +6,7 @@ use super::Choice;
 
 /// Files of another version are of no use: it counts up when keys or choices change, and the rules
 /// that choices were better than.
-const VERSION: &str = "meganeura choices 2";
+const VERSION: &str = "meganeura choices 3";
 
 /// What was found for one device.
 #[derive(Clone, Debug, Default, PartialEq)]
