@@ -1,10 +1,13 @@
 //! Attention in tiles that stay in the caches, forward and backward.
 //!
-//! Keys and values of a head are copied once. Scores are computed transposed, for tiles of as many
-//! queries as a tile of [`softmax`](super::vector::softmax) has lanes: maxima, sums and
-//! normalizers then need no step across lanes, and keys are read as they lie. All products are
-//! those of the contraction engine's micro-kernels, which reach 94 to 99 % of the peak on tiles this
-//! small. They end at the last key that a few queries see.
+//! Rows are read where they lie, if products can and the cache holds them there; else they are
+//! copied once. Gradients are added up where they belong. What comes next is fetched between the
+//! steps of products, since a head is too short for the hardware to foresee its rows.
+//!
+//! Scores are computed transposed, for tiles of as many queries as a tile of
+//! [`softmax`](super::vector::softmax) has lanes: maxima, sums and normalizers then need no step
+//! across lanes. All products are those of the contraction engine's micro-kernels, which reach 94 to
+//! 99 % of the peak on tiles this small. They end at the last key that a few queries see.
 //!
 //! A tile of scores of 128 keys (8 KiB) lies in the first-level cache with what meets it; a head's
 //! keys, values and their gradients pass through it once for 16 (forward) or 128 queries (backward).
@@ -34,7 +37,7 @@ use crate::schedule::attention::{AttentionKernel, AttentionPass};
 const KEYS: usize = 128;
 /// Queries, or keys, of the small tiles in which products end where nothing more is seen.
 const HALF: usize = QUERIES / 2;
-/// Rows of keys of the next head that are fetched ahead.
+/// Keys of the next head that are fetched ahead: more would not stay in the second-level cache.
 const AHEAD: usize = 256;
 /// Products that are worth sharing among threads.
 const WORTH_SHARING: usize = 1 << 16;
