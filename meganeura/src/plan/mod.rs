@@ -5,6 +5,7 @@
 //! costs.
 
 mod arena;
+pub(crate) mod depth;
 mod display;
 mod traffic;
 
@@ -134,12 +135,15 @@ impl Plan {
         self.kernels.iter().map(Kernel::flops).sum()
     }
 
-    /// Bytes that must exist at once: inputs, variables, outputs and the arena.
+    /// Bytes that must exist at once: inputs, variables, outputs, the arena, and room for sums that
+    /// the processor's threads leave to each other.
     pub fn peak_bytes(&self) -> u64 {
+        let written = depth::written(&self.kernels);
+        let room = depth::room(&self.kernels, &|buffer| written.contains(&buffer));
         let fixed = self
             .buffers
             .iter()
             .filter(|buffer| !matches!(buffer.role, Role::Temporary { .. }));
-        fixed.map(Buffer::bytes).sum::<u64>() + 4 * self.arena_words as u64
+        fixed.map(Buffer::bytes).sum::<u64>() + 4 * (self.arena_words + room) as u64
     }
 }

@@ -4,7 +4,7 @@ mod product;
 
 use self::product::{Place, Product, Side};
 use super::depth::{self, Common};
-use super::gemm::{self, Epilogue, GemmError, Matter, Output, Problem, Soon, Tile};
+use super::gemm::{self, Epilogue, Fold, GemmError, Matter, Output, Problem, Soon, Tile};
 use super::loops::{self, LoopProgram};
 use super::memory::{Element, Region};
 use super::pool::Pool;
@@ -87,6 +87,7 @@ impl ContractProgram {
         chosen: Option<Choice>,
     ) -> Result<Self, String> {
         let parts = depth::parts(kernel, common.rewritten);
+        let folds = depth::folds(kernel, common.rewritten);
         let cut;
         let (whole, kernel) = match parts {
             1 => (kernel, kernel),
@@ -148,6 +149,9 @@ impl ContractProgram {
             left,
             right,
             in_blocks: matches!(&after, After::Tiles(program) if program.adds_up()),
+            fold: folds.then_some(Fold {
+                room: (workers > 1).then_some(common.parts),
+            }),
         };
         let chosen = chosen.map(|choice| choice.product);
         let choose = |problem: &Problem<'_>| gemm::choose(chosen, workers, problem, after.form());

@@ -1,4 +1,3 @@
-use std::collections::HashSet;
 use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,14 +5,14 @@ use std::time::{Duration, Instant};
 use super::attention::AttentionProgram;
 use super::bounds;
 use super::contract::ContractProgram;
-use super::depth::{self, Common};
+use super::depth::Common;
 use super::index::{GatherProgram, ScatterAddProgram};
 use super::loops::{self, LoopProgram};
 use super::memory::{Memory, Region};
 use super::pool::Pool;
 use super::tune::{self, Cache, Choices, Origin, Step};
 use super::vector::InstructionSet;
-use crate::plan::{Plan, Role};
+use crate::plan::{Plan, Role, depth};
 use crate::runtime::{Binding, Executor, MemoryId, ProgramId, RunError, Tuned, Tuning};
 use crate::schedule::kernel::{Action, BufferId, Kernel};
 
@@ -318,13 +317,9 @@ impl Executor for CpuExecutor {
         let regions = self.regions(plan, bindings, arena.region())?;
         let mut kernels = Vec::with_capacity(plan.kernels.len());
         let mut needs = Needs::default();
-        let written: HashSet<BufferId> = plan.kernels.iter().flat_map(Kernel::writes).collect();
+        let written = depth::written(&plan.kernels);
         let rewritten = |buffer: BufferId| written.contains(&buffer);
-        let parts = plan.kernels.iter().map(|kernel| match &kernel.action {
-            Action::Contract(kernel) => depth::elements(kernel, &rewritten),
-            _ => 0,
-        });
-        let parts = Memory::new(parts.max().unwrap_or(0), "parts of products")?;
+        let parts = Memory::new(depth::room(&plan.kernels, &rewritten), "parts of products")?;
         let common = Common {
             rewritten: &rewritten,
             parts: parts.region(),

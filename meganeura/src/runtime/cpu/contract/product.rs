@@ -1,6 +1,6 @@
 //! Operands where they lie in memory, and the problem that they make.
 
-use super::super::gemm::{self, Addresses, Compound, GemmError, Matrix, Problem, Target};
+use super::super::gemm::{self, Addresses, Compound, Fold, GemmError, Matrix, Problem, Target};
 use super::super::halves::Halves;
 use super::super::loops;
 use super::super::memory::{Element, Region};
@@ -136,6 +136,7 @@ pub(super) struct Product {
     pub right: Side,
     /// Whether its tiles are added up by blocks of rows.
     pub in_blocks: bool,
+    pub fold: Option<Fold>,
 }
 
 impl Product {
@@ -148,7 +149,7 @@ impl Product {
         let (left, right) = unsafe { (self.left.ready()?, self.right.ready()?) };
         let (left, right) = (left.operand(), right.operand());
         let problem = Problem::new(&self.batch, self.size, left, right)?;
-        let problem = problem.with_precision(self.precision);
+        let problem = problem.with_precision(self.precision).folded(self.fold);
         Ok(match self.in_blocks {
             true => function(&problem.in_blocks_of_rows(loops::BLOCK_ROWS)),
             false => function(&problem),

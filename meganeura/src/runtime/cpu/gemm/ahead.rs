@@ -1,7 +1,8 @@
 //! Operands fetched ahead: what the next strip reads of A and the next block of B, while this
-//! one is computed. The hardware follows rows; it does not foresee the few columns of A that a
-//! weight's gradient reads of each row, nor where the next block begins. Where operands are rounded
-//! it does not see the next rows either, since all of a strip's are read before any is multiplied.
+//! one is computed. The hardware follows a row once the first products of a strip have waited for
+//! its begin, and there are as many rows as a tile is tall; it does not foresee the few columns of A
+//! that a weight's gradient reads of each row, nor where the next block begins. Rows that are rounded
+//! or copied are all read before any is multiplied.
 
 use super::prepare::element;
 use super::problem::{Operand, Problem};

@@ -9,6 +9,7 @@
 use super::ahead::{Ahead, Area};
 use super::choice::Choice;
 use super::dot;
+use super::fold::{self, Pass, Sum};
 use super::kernel::{Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Panel, Rows, Scratch};
@@ -90,7 +91,18 @@ pub(super) fn run(
     let batches = problem.batch.iter().product::<usize>();
     let by_dots = dot::suits(problem);
     let grid = choice.grid;
-    let job = Job {
+    let units = batches * grid.rows * grid.columns;
+    // Very many small units are taken by the handful.
+    let tasks = units.min(16 * pool.threads());
+    let tasks = match split::worth_sharing(batches, [m, n, k]) {
+        true => tasks,
+        false => 1,
+    };
+    let passes = match by_dots {
+        true => [Some(Pass::Whole), None],
+        false => Pass::of(problem, units, pool.threads().min(tasks)),
+    };
+    let job = |pass| Job {
         kernels,
         problem,
         destination,
@@ -100,25 +112,22 @@ pub(super) fn run(
         depth_blocks: if by_dots {
             1
         } else {
-            split::depth_blocks(kernels, k)
+            split::Depth::of(problem).blocks(kernels)
         },
         by_dots,
-        units: batches * grid.rows * grid.columns,
+        pass,
+        units,
         threads: pool.threads(),
     };
-    let units = job.units;
-    // Very many small units are taken by the handful.
-    let tasks = units.min(16 * pool.threads());
-    let tasks = match split::worth_sharing(batches, [m, n, k]) {
-        true => tasks,
-        false => 1,
-    };
-    pool.run(tasks, |task, worker| {
-        for unit in split::part(units, 1, tasks, task) {
-            job.unit(unit, worker);
-        }
-    });
+    for job in passes.into_iter().flatten().map(job) {
+        pool.run(tasks, |task, worker| {
+            for place in split::part(units, 1, tasks, task) {
+                job.unit(place, worker);
+            }
+        });
+    }
 }
+
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
@@ -129,7 +138,10 @@ pub(super) struct Block {
     pub rows: Range<usize>,
     pub columns: Range<usize>,
     pub depth: Range<usize>,
+    pub sum: Sum,
+    /// Whether it is the first of the sum's depth.
     pub first_depth: bool,
+    /// Whether it completes the result.
     pub last_depth: bool,
     pub worker: usize,
 }
@@ -172,61 +184,68 @@ pub(super) struct Job<'a> {
     /// Which operands are copied though they could be read in place.
     pub copied: [bool; 2],
     column_block: usize,
-    depth_blocks: usize,
+    pub depth_blocks: usize,
     /// Whether it is computed by dot products.
     by_dots: bool,
+    /// Which sums are made.
+    pub pass: Pass,
     /// How many units there are, and threads that take them.
     units: usize,
     threads: usize,
 }
 
 impl Job<'_> {
-    /// Computes one part of one matrix of C.
-    fn unit(&self, unit: usize, worker: usize) {
+    /// Computes one part of one matrix of C, at some place of the walk over them.
+    fn unit(&self, place: usize, worker: usize) {
         // Taken, not borrowed: an epilogue may itself compute a product.
         let mut scratch = SCRATCH.take();
         // The share of a thread are neighbouring units.
-        let follows = |unit: usize| {
-            let share = |unit: usize| unit * self.threads / self.units;
-            unit > 0 && unit < self.units && share(unit - 1) == share(unit)
+        let follows = |place: usize| {
+            let share = |place: usize| place * self.threads / self.units;
+            place > 0 && place < self.units && share(place - 1) == share(place)
         };
         let mut index = 0;
-        while let Some(block) = self.block_of(unit, index, worker) {
+        while let Some(block) = self.block_of(place, index, worker) {
             index += 1;
             if self.by_dots {
                 self.dots(&block, &mut scratch);
                 continue;
             }
-            let next = self.block_of(unit, index, worker).or_else(|| {
-                let next = unit + 1;
+            let next = self.block_of(place, index, worker).or_else(|| {
+                let next = place + 1;
                 follows(next).then(|| self.block_of(next, 0, worker))?
             });
-            let fetched = index > 1 || follows(unit);
+            let fetched = index > 1 || follows(place);
             self.block(&block, next.as_ref(), fetched, &mut scratch);
         }
         SCRATCH.set(scratch);
     }
 
     /// A block of a unit, all depth of some columns after the other.
-    fn block_of(&self, unit: usize, index: usize, worker: usize) -> Option<Block> {
+    fn block_of(&self, place: usize, index: usize, worker: usize) -> Option<Block> {
         let [m, n, k] = self.problem.size;
+        let unit = self.pass.unit(place, self.units);
         let [batch, row, column] = self.grid.place(unit);
         let Grid { rows, columns, .. } = self.grid;
         let columns = split::part(n, self.kernels.lanes, columns, column);
         let column_blocks = columns.len().div_ceil(self.column_block);
-        let (column_block, depth_block) = (index / self.depth_blocks, index % self.depth_blocks);
+        let (sums, depth_block) = (index / self.depth_blocks, index % self.depth_blocks);
+        let (column_block, sum) = (sums / self.pass.sums(), sums % self.pass.sums());
         if column_block >= column_blocks {
             return None;
         }
         let panel = self.kernels.panel();
         let part = split::part(columns.len(), panel, column_blocks, column_block);
+        let (all, sum) = self.pass.sum(sum, [unit, self.units], k);
+        let depth = split::part(all.len(), split::DEPTH_UNIT, self.depth_blocks, depth_block);
         Some(Block {
             batch,
             rows: split::part(m, self.problem.row_unit, rows, row),
             columns: columns.start + part.start..columns.start + part.end,
-            depth: split::part(k, 16, self.depth_blocks, depth_block),
+            depth: all.start + depth.start..all.start + depth.end,
+            sum,
             first_depth: depth_block == 0,
-            last_depth: depth_block + 1 == self.depth_blocks,
+            last_depth: sum != Sum::Kept && depth_block + 1 == self.depth_blocks,
             worker,
         })
     }
@@ -301,13 +320,11 @@ impl Job<'_> {
         rows.start..rows.end.min(rows.start + strips * self.kernels.rows)
     }
 
-    /// Rows of A where few of each row in memory are read at a time. Other rows the hardware
-    /// follows by itself.
+    /// Rows of A, if they lie in memory. The hardware follows them by itself, but only from where the
+    /// strip's first products have waited for them on.
     fn area_of_a(&self, block: &Block, rows: Range<usize>) -> Option<Area> {
         let part = [rows, block.depth.clone()];
-        let area = Area::new(&self.problem.a, self.problem, block.batch, part);
-        let follows = |a: &Matrix<'_>| a.strides[1] == 1 && self.kernels.rounding.is_none();
-        area.filter(|_| !matches!(&self.problem.a, Operand::Memory(a) if follows(a)))
+        Area::new(&self.problem.a, self.problem, block.batch, part)
     }
 
     /// B where it is read in place, over and over. A copy of it is made at once, along lines that
@@ -325,21 +342,22 @@ impl Job<'_> {
         &self,
         block: &Block,
         rows: &Range<usize>,
-        (c, c_stride): (*mut f32, usize),
+        c: (*mut f32, usize),
+        in_room: Option<(*mut f32, usize)>,
         list: &mut Vec<Soon>,
     ) {
         list.clear();
-        match self.destination {
-            Destination::Memory(_) => {
-                list.extend((0..rows.len()).map(|row| Soon {
-                    from: c.wrapping_add(row * c_stride),
-                    written: true,
-                }));
-            }
-            Destination::Tiles(function) if block.last_depth => {
-                function.soon(block.batch, rows.clone(), block.columns.start, list);
-            }
-            _ => {}
+        let in_memory = matches!(self.destination, Destination::Memory(_));
+        // Sums that wait for more depth are more than the second-level cache has room for.
+        let waits = (in_memory || !block.first_depth).then_some(c);
+        if let Some((c, c_stride)) = in_room.or(waits) {
+            list.extend((0..rows.len()).map(|row| Soon {
+                from: c.wrapping_add(row * c_stride),
+                written: in_memory || in_room.is_some(),
+            }));
+        }
+        if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
+            function.soon(block.batch, rows.clone(), block.columns.start, list);
         }
         list.truncate(self.elements(block));
     }
@@ -395,6 +413,11 @@ impl Job<'_> {
     ) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
         let (c, c_stride, accumulate) = match self.destination {
+            _ if self.adds_to_kept(block) => {
+                let (c, c_stride) = self.kept(block, &rows, &mut scratch.sums);
+                let accumulate = block.sum == Sum::Added || !block.first_depth;
+                (c, c_stride, accumulate)
+            }
             Destination::Memory(memory) => {
                 let at = batch_offset(block.batch, self.problem.batch, memory.batch_strides)
                     + rows.start * memory.row_stride
@@ -410,7 +433,13 @@ impl Job<'_> {
                 } else {
                     (rows.len(), 0)
                 };
-                let sums = scratch.sums.get(kept * width);
+                // Where others are kept, these come behind them.
+                let before = match (self.pass, block.sum) {
+                    (Pass::Both, Sum::Added) => kept,
+                    _ => 0,
+                };
+                let first = before + first;
+                let sums = scratch.sums.get((before + kept) * width);
                 (
                     sums[first * width..].as_mut_ptr(),
                     width,
@@ -418,13 +447,14 @@ impl Job<'_> {
                 )
             }
         };
+        let in_room = self.soon_in_room(block, &rows, &mut scratch.sums);
         let Scratch {
             panels,
             soon,
             soon_b,
             ..
         } = scratch;
-        self.list_soon(block, &rows, (c, c_stride), soon);
+        self.list_soon(block, &rows, (c, c_stride), in_room, soon);
         for (index, panel) in panels.iter().enumerate() {
             let next = panels.get(index + 1).filter(|_| !ahead.fetched);
             let b_too = self.list_next_panel(next, self.elements(block), soon_b);
@@ -455,6 +485,17 @@ impl Job<'_> {
             // this unit alone, or in the thread's sums, which have that width and height.
             unsafe { kernel(&call) };
         }
+        let waits = block.last_depth && block.sum == Sum::Added && !self.adds_to_kept(block);
+        let (c, c_stride) = match waits {
+            true => {
+                let kept = self.kept(block, &rows, &mut scratch.sums);
+                let size = [rows.len(), block.columns.len()];
+                // SAFETY: both have these rows and columns, and belong to this unit alone.
+                unsafe { fold::add_to_kept(size, kept, (c, c_stride)) };
+                kept
+            }
+            false => (c, c_stride),
+        };
         if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
             // SAFETY: the sums of these rows, which nobody else refers to.
             let data = unsafe { std::slice::from_raw_parts_mut(c, rows.len() * c_stride) };

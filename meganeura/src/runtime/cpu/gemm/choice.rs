@@ -47,11 +47,20 @@ impl Form {
         }
     }
 
+    /// The form that a problem leaves of an output: folded, results come as tiles.
+    pub fn of_problem(self, problem: &Problem<'_>) -> Self {
+        match self {
+            Form::Rows | Form::Columns if problem.fold.is_some() => Form::Scattered,
+            form => form,
+        }
+    }
+
     /// Whether the result's transpose may be computed and turned around: not where one of them is
     /// computed by dot products, which add up in another order.
     pub fn may_turn(self, problem: &Problem<'_>) -> bool {
         matches!(self, Form::Rows | Form::Tiles)
             && problem.row_unit == 1
+            && problem.fold.is_none()
             && !dot::suits(problem)
             && !dot::suits(&problem.transposed())
     }
@@ -94,7 +103,7 @@ impl Choice {
         let problem = computed(turned, problem, form);
         let costs = costs(turned, kernels, &problem, form);
         let grid = split::grid(kernels, threads, &costs);
-        let [m, _, k] = problem.size;
+        let m = problem.size[0];
         let rows = m.div_ceil(problem.row_unit).div_ceil(grid.rows) * problem.row_unit;
         Self {
             turned,
@@ -102,7 +111,7 @@ impl Choice {
                 !prepare::suits_direct_a(&problem.a, kernels, problem.size),
                 rows.min(m) > prepare::direct_rows(&problem.b, kernels),
             ],
-            columns: split::column_block(kernels, k),
+            columns: split::column_block(kernels, split::Depth::of(&problem)),
             grid,
         }
     }
@@ -121,6 +130,7 @@ pub(super) fn costs(turned: bool, kernels: &Kernels, problem: &Problem<'_>, form
     Costs {
         batches: problem.batch.iter().product(),
         size: problem.size,
+        depth: split::Depth::of(problem),
         row_unit: problem.row_unit,
         prepare_a: prepare::cost_of_a(&problem.a, kernels, problem.size),
         prepare_b: prepare::cost_of_b(&problem.b, kernels, problem.size),
@@ -129,7 +139,7 @@ pub(super) fn costs(turned: bool, kernels: &Kernels, problem: &Problem<'_>, form
         keeps_sums: match form {
             Form::Rows | Form::Columns => turned,
             Form::Scattered | Form::Tiles => {
-                turned || split::depth_blocks(kernels, problem.size[2]) > 1
+                turned || split::Depth::of(problem).blocks(kernels) > 1 || problem.fold.is_some()
             }
         },
         turned,
@@ -148,7 +158,7 @@ fn suits_turned(kernels: &Kernels, problem: &Problem<'_>) -> bool {
     }
     let cost = |problem: &Problem<'_>| {
         let [m, n, k] = problem.size;
-        let blocks = n.div_ceil(split::column_block(kernels, k)) as f64;
+        let blocks = n.div_ceil(split::column_block(kernels, split::Depth::of(problem))) as f64;
         let a = prepare::cost_of_a(&problem.a, kernels, problem.size) * blocks;
         let b = match m <= prepare::direct_rows(&problem.b, kernels) {
             true => prepare::cost_of_direct_b(&problem.b, kernels, problem.size),

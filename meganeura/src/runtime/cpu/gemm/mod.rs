@@ -11,7 +11,8 @@
 //! Inside, from the outside in: `split` cuts C among threads, `block` walks one thread's
 //! part, `prepare` makes operands readable for micro-kernels (in place, or with `pack`), and
 //! `kernel` computes tiles in registers of the widest instruction set there is (`vector`).
-//! Products with few rows or columns go through `dot` instead.
+//! Products with few rows or columns go through `dot` instead, and `fold` makes deep ones of two sums,
+//! each by whom its operands belong to.
 //!
 //! Epilogues wait for memory more than they compute: optimizers read moments that no cache holds
 //! any more, and results go to lines that another core had last. An [`Epilogue`] therefore says
@@ -22,6 +23,7 @@ mod block;
 mod choice;
 mod compound;
 mod dot;
+mod fold;
 mod kernel;
 mod pack;
 #[cfg(target_arch = "x86_64")]
@@ -39,6 +41,7 @@ mod vector;
 
 pub(super) use choice::{Choice, Form};
 pub use compound::{Addresses, Compound};
+pub(super) use fold::Fold;
 pub use problem::{
     Epilogue, GemmError, HalfMatrix, Matrix, Operand, Output, Problem, Soon, Source, Target, Tile,
 };
@@ -101,6 +104,7 @@ pub(super) fn choose(
     form: Form,
 ) -> Choice {
     let kernels = best_kernels(problem.precision);
+    let form = form.of_problem(problem);
     let choice = chosen.unwrap_or_else(|| Choice::by_rules(kernels, threads, problem, form));
     choice.within(kernels, problem, form)
 }
@@ -118,7 +122,7 @@ pub(super) fn others(
         best_kernels(problem.precision),
         threads,
         problem,
-        form,
+        form.of_problem(problem),
     )
 }
 
@@ -169,7 +173,7 @@ fn gemm_with(
     if batches == 0 || m == 0 || n == 0 {
         return Ok(());
     }
-    let form = Form::of(&output);
+    let form = Form::of(&output).of_problem(problem);
     let choice = match choice {
         Some(choice) => choice.within(kernels, problem, form),
         None => Choice::by_rules(kernels, pool.threads(), problem, form),

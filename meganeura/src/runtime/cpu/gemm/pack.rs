@@ -113,6 +113,11 @@ pub(super) unsafe fn transpose<V: Vector>(
             // `steps` steps inside the lines.
             unsafe {
                 let to = panel.add(step * stride + line);
+                // The lines after these, too many for the hardware to follow; often another
+                // panel's. Behind the last line it is a hint for nothing.
+                for index in V::LANES..2 * V::LANES {
+                    V::fetch(from.wrapping_add(index * lines.line_stride), false);
+                }
                 if count == V::LANES && steps == V::LANES {
                     V::transpose(from, lines.line_stride, to, stride);
                 } else {

@@ -85,7 +85,7 @@ pub(super) fn suits_direct_a(a: &Operand<'_>, kernels: &Kernels, [_, n, k]: [usi
             // One line for each step of depth: as many of them as the second-level cache holds at
             // that stride, and they are read from there with every panel of B.
             [1, stride] => {
-                let depth = k.div_ceil(split::depth_blocks(kernels, k));
+                let depth = k.div_ceil(split::Depth::whole(k).blocks(kernels));
                 depth.saturating_mul(stride) <= 2 * HALF_A_CACHE
             }
             _ => false,

@@ -1,5 +1,6 @@
 //! What is to be computed: operands, sizes and where the result goes.
 
+use super::fold::Fold;
 use crate::ir::Precision;
 use std::ops::Range;
 use thiserror::Error;
@@ -156,6 +157,8 @@ pub struct Problem<'a> {
     /// Tiles do not cross multiples of this many rows.
     pub(super) row_unit: usize,
     pub(super) precision: Precision,
+    /// Whether the halves of the depth are summed by themselves.
+    pub(super) fold: Option<Fold>,
 }
 
 impl<'a> Problem<'a> {
@@ -182,6 +185,7 @@ impl<'a> Problem<'a> {
             b,
             row_unit: 1,
             precision: Precision::F32,
+            fold: None,
         })
     }
 
@@ -201,6 +205,11 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// The same, folded.
+    pub(in crate::runtime::cpu) fn folded(self, fold: Option<Fold>) -> Self {
+        Self { fold, ..self }
+    }
+
     /// The problem whose result is the transpose of this one's.
     pub(super) fn transposed(&self) -> Self {
         let [m, n, k] = self.size;
@@ -211,6 +220,7 @@ impl<'a> Problem<'a> {
             b: self.a.transposed(),
             row_unit: 1,
             precision: self.precision,
+            fold: self.fold,
         }
     }
 }

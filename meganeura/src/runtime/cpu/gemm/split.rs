@@ -1,11 +1,16 @@
 //! How a product is cut: among threads, and into blocks that fit the caches.
 
 use super::kernel::Kernels;
+use super::problem::Problem;
 use std::ops::Range;
 
 /// Depth is cut into blocks of about this many elements: long enough to make loading and storing C
 /// cheap, short enough that a block of B of a useful width stays in the second-level cache.
 const DEPTH: usize = 384;
+/// The same where the depth is folded: half of 1024 in one go, so that sums wait only once.
+const FOLDED_DEPTH: usize = 512;
+/// Depth is cut at multiples of this.
+pub(super) const DEPTH_UNIT: usize = 16;
 /// How many floats of B a thread works with at a time: half a MiB of second-level cache.
 const BLOCK_OF_B: usize = 128 * 1024;
 /// The widest block of columns, and with it the widest tile of an epilogue.
@@ -41,14 +46,46 @@ pub(super) fn part(length: usize, unit: usize, parts: usize, index: usize) -> Ra
     at(index)..at(index + 1)
 }
 
-/// The blocks of depth; at least one, so that a product without depth stores zeros.
-pub(super) fn depth_blocks(kernels: &Kernels, depth: usize) -> usize {
-    depth.div_ceil(DEPTH * kernels.steps()).max(1)
+/// The depth of a product's sums.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Depth {
+    /// The longest sum.
+    length: usize,
+    folded: bool,
+}
+
+impl Depth {
+    pub fn of(problem: &Problem<'_>) -> Depth {
+        let depth = problem.size[2];
+        match problem.fold {
+            Some(_) => Depth {
+                length: part(depth, DEPTH_UNIT, 2, 1).len().max(depth / 2),
+                folded: true,
+            },
+            None => Depth::whole(depth),
+        }
+    }
+
+    /// All in one sum.
+    pub fn whole(depth: usize) -> Depth {
+        Depth {
+            length: depth,
+            folded: false,
+        }
+    }
+
+    /// How many blocks; at least one, so that a product without depth stores zeros.
+    pub fn blocks(self, kernels: &Kernels) -> usize {
+        let most = if self.folded { FOLDED_DEPTH } else { DEPTH };
+        self.length.div_ceil(most * kernels.steps()).max(1)
+    }
 }
 
 /// How many columns to work with at a time.
-pub(super) fn column_block(kernels: &Kernels, depth: usize) -> usize {
-    let depth = depth.div_ceil(depth_blocks(kernels, depth) * kernels.steps());
+pub(super) fn column_block(kernels: &Kernels, depth: Depth) -> usize {
+    let depth = depth
+        .length
+        .div_ceil(depth.blocks(kernels) * kernels.steps());
     let depth = depth.max(1);
     let panel = kernels.panel();
     (BLOCK_OF_B / depth / panel * panel).clamp(panel, WIDEST)
@@ -84,6 +121,7 @@ impl Grid {
 pub(super) struct Costs {
     pub batches: usize,
     pub size: [usize; 3],
+    pub depth: Depth,
     /// Rows are cut at multiples of this.
     pub row_unit: usize,
     /// Cycles to prepare an element of A for one block of columns.
@@ -149,8 +187,8 @@ pub(super) fn grids<'a>(
 impl Costs {
     /// In how many parts rows must be cut for a thread's sums to be no more than enough.
     pub fn rows_at_least(&self, kernels: &Kernels) -> usize {
-        let [m, n, k] = self.size;
-        let sums = m * column_block(kernels, k).min(n);
+        let [m, n, _] = self.size;
+        let sums = m * column_block(kernels, self.depth).min(n);
         match self.keeps_sums {
             true => sums.div_ceil(PARTIAL_SUMS).max(1),
             false => 1,
@@ -166,7 +204,7 @@ impl Costs {
         let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
         let depth = k as f64;
         let steps = kernels.steps();
-        let blocks = (columns / column_block(kernels, k) as f64).ceil();
+        let blocks = (columns / column_block(kernels, self.depth) as f64).ceil();
         let prepare_b = if rows <= self.direct_rows as f64 {
             self.fetch_b
         } else {
@@ -242,6 +280,7 @@ mod tests {
         let costs = |[m, n, k]: [usize; 3]| Costs {
             batches: 1,
             size: [m, n, k],
+            depth: Depth::whole(k),
             row_unit: 1,
             prepare_a: 0.1,
             prepare_b: 0.5,

@@ -9,13 +9,13 @@ use crate::schedule::kernel::{
     Program, Store, ValueId,
 };
 
-fn values(count: usize) -> Vec<f32> {
+pub(super) fn values(count: usize) -> Vec<f32> {
     (0..count)
         .map(|i| ((i * 37 + 11) % 101) as f32 / 50.0 - 1.0)
         .collect()
 }
 
-fn loaded(access: Access) -> Operand {
+pub(super) fn loaded(access: Access) -> Operand {
     let mut program = Program::default();
     let value = program.push(Instruction::Load(access));
     Operand { program, value }
@@ -103,7 +103,7 @@ fn plain_products() {
 }
 
 /// Stores what a buffer holds in another.
-fn copy([from, to]: [BufferId; 2], count: usize) -> Action {
+pub(super) fn copy([from, to]: [BufferId; 2], count: usize) -> Action {
     let mut program = Program::default();
     let value = program.push(load(from, &[0], 1));
     let stores = vec![Store {

@@ -4,6 +4,7 @@ mod attention;
 mod basics;
 mod contractions;
 pub(super) mod convolutions;
+mod folded;
 mod oracle;
 mod random;
 
