@@ -15,9 +15,9 @@ use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
 const BLOCK: usize = 128;
 /// From one key's probabilities to the next, an odd number of cache lines.
 const STRIDE: usize = BLOCK + QUERIES;
-/// Multiply-adds of a register for each row that is fetched ahead: a block's are enough for what
-/// the next one has of queries, and for the next head's keys.
-const PACE: usize = 192;
+/// The logarithm of the multiply-adds of a register for each row that is fetched ahead: a block's
+/// are enough for what the next one has of queries, and for the next head's keys.
+const PACE: u32 = 7;
 /// Tiles of a block.
 const TILES: usize = BLOCK / QUERIES;
 
@@ -269,12 +269,12 @@ impl AttentionProgram {
         let queries = first..(first + BLOCK).min(task.queries.end);
         let mut queue = task.queue.borrow_mut();
         if let Some(target) = task.query {
-            queue.push_front(target.soon(at, queries.clone()));
+            queue.push(target.soon(at, queries.clone()));
         }
         if let Pass::Backward { upstream, .. } = &self.pass {
-            queue.push_front(upstream.soon(at, queries.clone(), kernel.value_width));
+            queue.push(upstream.soon(at, queries.clone(), kernel.value_width));
         }
-        queue.push_front(self.query.soon(at, queries, kernel.width));
+        queue.push(self.query.soon(at, queries, kernel.width));
     }
 
     /// Keys and values, and where their gradients are added up.
@@ -368,7 +368,7 @@ impl AttentionProgram {
                     ),
                 ] {
                     let turned = (task.place(turned).add(lane), STRIDE);
-                    self.turn((rows.from_row(lane), factor), [tile.len(), width], turned);
+                    self.turn((rows.skip(lane), factor), [tile.len(), width], turned);
                 }
                 let lanes = block.shifts[index].0.iter_mut();
                 for (lane, normalizer) in lanes.zip(normalizer.numbers(at, &tile)) {
@@ -450,7 +450,7 @@ impl AttentionProgram {
                     stride: STRIDE,
                     keys: some.len(),
                 };
-                let rows = (rows.from_row(first), width);
+                let rows = (rows.skip(first), width);
                 // SAFETY: the caller's promise.
                 unsafe { self.scores(rows, (columns, STRIDE), (tile, lanes), &task.queue) };
             }

@@ -12,9 +12,9 @@ use crate::runtime::cpu::vector::softmax::{self, Numbers, QUERIES, Seen, Tile};
 
 /// Parts of a head have at least as many queries.
 const LEAST_QUERIES: usize = 64;
-/// Multiply-adds of a register for each row that is fetched ahead: the first tile, whose products
-/// are the smallest, has enough for its results and the next one's queries.
-const PACE: usize = 96;
+/// The logarithm of the multiply-adds of a register for each row that is fetched ahead: the first
+/// tile, whose products are the smallest, has nearly enough for its results and the next queries.
+const PACE: u32 = 7;
 
 /// Where things lie in a worker's scratch memory.
 pub(super) struct Scratch {
@@ -139,16 +139,18 @@ impl AttentionProgram {
         }
     }
 
-    /// Fetches the first keys and values of a head meanwhile.
+    /// Fetches what a head needs first.
     fn fetch_next_head(&self, task: &Task<'_>, head: usize) {
         let kernel = &self.kernel;
-        let at = [head / kernel.heads, head % kernel.heads / kernel.group];
-        let keys = 0..kernel.keys.min(AHEAD);
+        let (batch, head) = (head / kernel.heads, head % kernel.heads);
+        let (queries, keys) = (kernel.queries.min(QUERIES), kernel.keys.min(AHEAD));
         let mut queue = task.queue.borrow_mut();
-        queue.push(self.key.soon(at, keys.clone(), kernel.width));
+        let at = [batch, head / kernel.group];
         if let Some(value) = &self.value {
-            queue.push(value.soon(at, keys, kernel.value_width));
+            queue.push(value.soon(at, 0..keys, kernel.value_width));
         }
+        queue.push(self.key.soon(at, 0..keys, kernel.width));
+        queue.push(self.query.soon([batch, head], 0..queries, kernel.width));
     }
 
     /// Fetches a tile's results, and the next tile's queries, before anything else.
@@ -156,9 +158,9 @@ impl AttentionProgram {
         let mut queue = task.queue.borrow_mut();
         let end = (queries.end + QUERIES).min(self.kernel.queries);
         let next = queries.end..end;
-        queue.push_front(self.query.soon(task.at, next, self.kernel.width));
+        queue.push(self.query.soon(task.at, next, self.kernel.width));
         if let Some(output) = task.output {
-            queue.push_front(output.soon(task.at, queries.clone()));
+            queue.push(output.soon(task.at, queries.clone()));
         }
     }
 
@@ -190,7 +192,7 @@ impl AttentionProgram {
                     keys: keys.len(),
                     ..tile
                 };
-                let rows = key_rows.from_row(keys.start - task.keys.start);
+                let rows = key_rows.skip(keys.start - task.keys.start);
                 self.scores((rows, width), columns, (tile, QUERIES), &task.queue);
                 let mask = task.place(task.places.mask);
                 self.mask(task.at, queries, &keys, mask, tile);

@@ -29,10 +29,10 @@ impl Matrix {
         self.from.wrapping_add(row * self.stride)
     }
 
-    /// The rows from one on.
-    pub fn from_row(self, row: usize) -> Matrix {
+    /// All rows but the first few.
+    pub fn skip(self, rows: usize) -> Matrix {
         Matrix {
-            from: self.row(row),
+            from: self.row(rows),
             ..self
         }
     }
