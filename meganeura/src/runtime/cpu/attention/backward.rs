@@ -1,12 +1,13 @@
 //! Gradients, from probabilities that are computed again.
 
-use std::f32::consts::{LN_2, LOG2_E};
+use std::cell::RefCell;
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use super::operand::Target;
+use super::operand::{Matrix, Operand, Target};
 use super::sight::{Sight, common, seeing, seen};
-use super::{AttentionProgram, HALF, KEYS, Layout, Pass, blocks};
-use crate::runtime::cpu::gemm::tiles::{Left, Rows};
+use super::{AHEAD, AttentionProgram, HALF, KEYS, Layout, Pass, blocks};
+use crate::runtime::cpu::gemm::tiles::{Left, Queue};
 use crate::runtime::cpu::pool::Pool;
 use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
 
@@ -14,17 +15,22 @@ use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
 const BLOCK: usize = 128;
 /// From one key's probabilities to the next, an odd number of cache lines.
 const STRIDE: usize = BLOCK + QUERIES;
+/// The logarithm of the multiply-adds of a register for each row that is fetched ahead: a block's
+/// are enough for what the next one has of queries, and for the next head's keys.
+const PACE: u32 = 7;
 /// Tiles of a block.
 const TILES: usize = BLOCK / QUERIES;
 
 /// Where things lie in a worker's scratch memory.
+#[derive(Default)]
 pub(super) struct Scratch {
-    /// Rows of a head's keys, scaled, and values, and of their gradients.
+    /// Rows of a head's keys and values, and of their gradients, which are copied or added up here
+    /// where that cannot be done where they lie.
     keys: usize,
     values: usize,
     key_gradients: usize,
     value_gradients: usize,
-    /// Rows of a block's queries and of the output's gradient, and transposes of both by tiles.
+    /// Rows of a block's queries and of the output's gradient, the same, and transposes of both.
     queries: usize,
     upstream: usize,
     query_columns: usize,
@@ -33,6 +39,8 @@ pub(super) struct Scratch {
     probabilities: usize,
     scores: usize,
     mask: usize,
+    /// For each small tile of keys, whether its gradients have been begun.
+    begun: usize,
     pub total: usize,
 }
 
@@ -47,6 +55,7 @@ struct Task<'a> {
     value: Option<&'a Target>,
     scratch: *mut f32,
     places: Scratch,
+    queue: RefCell<Queue>,
 }
 
 impl Task<'_> {
@@ -55,10 +64,23 @@ impl Task<'_> {
     }
 }
 
+/// The keys and values of a task, and their gradients.
+struct Keys {
+    rows: Matrix,
+    values: Matrix,
+    gradients: Option<Matrix>,
+    value_gradients: Option<Matrix>,
+}
+
 /// A block of queries of a head.
 struct Block {
     at: [usize; 2],
     queries: Range<usize>,
+    rows: Matrix,
+    upstream: Matrix,
+    gradients: Option<Matrix>,
+    /// For each small tile, whether its gradients have been begun.
+    begun: [bool; BLOCK / HALF],
     /// Normalizers, to the base 2.
     shifts: [Numbers; TILES],
     means: [Numbers; TILES],
@@ -74,20 +96,38 @@ fn whole_tiles(some: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
 impl AttentionProgram {
     pub(super) fn backward_scratch(&self) -> Scratch {
         let (mut layout, kernel) = (Layout::default(), &self.kernel);
-        let [width, value_width] = self.padded();
+        let (width, value_width) = (kernel.width, kernel.value_width);
+        let copies = |operand: Option<&Operand>, rows, width| {
+            operand.map_or(0, |operand| self.copies(operand, rows, width))
+        };
+        let sums = |target: Option<&Target>, rows: usize, width| match target {
+            Some(target) if !target.in_place() => rows * self.tiles.padded(width),
+            _ => 0,
+        };
+        let Pass::Backward {
+            upstream,
+            query,
+            key,
+            value,
+            ..
+        } = &self.pass
+        else {
+            return Scratch::default();
+        };
         Scratch {
-            keys: layout.take(kernel.keys * width),
-            values: layout.take(kernel.keys * value_width),
-            key_gradients: layout.take(kernel.keys * width),
-            value_gradients: layout.take(kernel.keys * value_width),
-            queries: layout.take(BLOCK * width),
-            upstream: layout.take(BLOCK * value_width),
-            query_columns: layout.take(BLOCK * kernel.width),
-            upstream_columns: layout.take(BLOCK * kernel.value_width),
-            query_gradients: layout.take(BLOCK * width),
+            keys: layout.take(copies(Some(&self.key), kernel.keys, width)),
+            values: layout.take(copies(self.value.as_ref(), kernel.keys, value_width)),
+            key_gradients: layout.take(sums(key.as_ref(), kernel.keys, width)),
+            value_gradients: layout.take(sums(value.as_ref(), kernel.keys, value_width)),
+            queries: layout.take(copies(Some(&self.query), BLOCK, width)),
+            upstream: layout.take(copies(Some(upstream), BLOCK, value_width)),
+            query_columns: layout.take(STRIDE * width),
+            upstream_columns: layout.take(STRIDE * value_width),
+            query_gradients: layout.take(sums(query.as_ref(), BLOCK, width)),
             probabilities: layout.take(KEYS * STRIDE),
             scores: layout.take(KEYS * STRIDE),
             mask: layout.take(KEYS * QUERIES),
+            begun: layout.take(kernel.keys.div_ceil(HALF)),
             total: layout.total,
         }
     }
@@ -113,6 +153,7 @@ impl AttentionProgram {
             value: None,
             scratch,
             places: self.backward_scratch(),
+            queue: RefCell::new(Queue::new(PACE)),
         };
         // SAFETY (of all tasks): the caller's promise; each has rows of the results and its
         // worker's scratch memory for itself.
@@ -166,102 +207,168 @@ impl AttentionProgram {
         let heads = task.key_head * kernel.group..(task.key_head + 1) * kernel.group;
         // SAFETY: the caller's promise.
         unsafe {
-            self.begin_keys(task);
+            let of_keys = self.begin_keys(task);
+            if task.keys.len() == kernel.keys {
+                self.fetch_keys(task);
+            }
             for head in heads {
                 for queries in blocks(task.queries.clone(), BLOCK) {
                     let seen = common(&seen(kernel, &queries), &task.keys);
                     if seen.is_empty() && task.query.is_none() {
                         continue;
                     }
-                    let block = self.begin_queries(task, [task.batch, head], queries);
+                    self.fetch_queries(task, head, queries.end);
+                    let mut block = self.begin_queries(task, [task.batch, head], queries);
                     for keys in blocks(task.keys.clone(), KEYS) {
                         if !common(&seen, &keys).is_empty() {
-                            self.pair(task, &block, &keys);
+                            self.pair(task, &of_keys, &mut block, &keys);
                         }
                     }
                     self.finish_queries(task, &block);
                 }
             }
-            self.finish_keys(task);
+            self.finish_keys(task, &of_keys);
         }
     }
 
-    /// Copies keys and values; their gradients begin at 0.
-    unsafe fn begin_keys(&self, task: &Task<'_>) {
+    /// The batch and the head of keys after a task's.
+    fn next_keys(&self, task: &Task<'_>) -> Option<[usize; 2]> {
+        let heads = self.kernel.key_heads();
+        let next = task.batch * heads + task.key_head + 1;
+        (next < self.batches() * heads).then_some([next / heads, next % heads])
+    }
+
+    /// Fetches what the next head has of keys meanwhile.
+    fn fetch_keys(&self, task: &Task<'_>) {
+        let Some(at) = self.next_keys(task) else {
+            return;
+        };
+        let (kernel, mut queue) = (&self.kernel, task.queue.borrow_mut());
+        let keys = 0..kernel.keys.min(AHEAD);
+        queue.push(self.key.soon(at, keys.clone(), kernel.width));
+        if let Some(value) = &self.value {
+            queue.push(value.soon(at, keys.clone(), kernel.value_width));
+        }
+        for target in [task.key, task.value].into_iter().flatten() {
+            queue.push(target.soon(at, keys.clone()));
+        }
+    }
+
+    /// Fetches what the next block has of queries, of a head or the one after it.
+    fn fetch_queries(&self, task: &Task<'_>, head: usize, first: usize) {
+        let kernel = &self.kernel;
+        let (at, first) = if first < task.queries.end {
+            ([task.batch, head], first)
+        } else if head % kernel.group + 1 < kernel.group {
+            ([task.batch, head + 1], task.queries.start)
+        } else if let Some([batch, key_head]) = self.next_keys(task) {
+            ([batch, key_head * kernel.group], task.queries.start)
+        } else {
+            return;
+        };
+        let queries = first..(first + BLOCK).min(task.queries.end);
+        let mut queue = task.queue.borrow_mut();
+        if let Some(target) = task.query {
+            queue.push(target.soon(at, queries.clone()));
+        }
+        if let Pass::Backward { upstream, .. } = &self.pass {
+            queue.push(upstream.soon(at, queries.clone(), kernel.value_width));
+        }
+        queue.push(self.query.soon(at, queries, kernel.width));
+    }
+
+    /// Keys and values, and where their gradients are added up.
+    unsafe fn begin_keys(&self, task: &Task<'_>) -> Keys {
         let (at, kernel, places) = ([task.batch, task.key_head], &self.kernel, &task.places);
-        let [width, value_width] = self.padded();
         // SAFETY: the caller's promise.
         unsafe {
-            let keys = common(&seen(kernel, &task.queries), &task.keys);
-            let keys = whole_tiles(&keys, &task.keys);
-            let first = keys.start - task.keys.start;
-            let to = (task.place(places.keys).add(first * width), width);
-            let columns = (kernel.width, self.factor());
-            self.key.copy(&self.loops, at, &keys, columns, to);
-            if let Some(value) = &self.value {
-                let to = task.place(places.values).add(first * value_width);
-                let columns = (kernel.value_width, 1.0);
-                value.copy(&self.loops, at, &keys, columns, (to, value_width));
-            }
-            for (target, place, width) in [
-                (task.key, places.key_gradients, width),
-                (task.value, places.value_gradients, value_width),
-            ] {
-                if target.is_some() {
-                    let count = task.keys.len() * width;
-                    std::slice::from_raw_parts_mut(task.place(place), count).fill(0.0);
+            let seen = common(&seen(kernel, &task.queries), &task.keys);
+            let seen = whole_tiles(&seen, &task.keys);
+            let first = seen.start - task.keys.start;
+            // As if there were copies of the first keys, too.
+            let rows = |operand: &Operand, width, place| {
+                let to = task.place(place);
+                let to = to.add(first * self.tiles.padded(width));
+                let rows = self.rows(operand, at, &seen, width, to);
+                let start = rows.from.wrapping_sub(first * rows.stride);
+                Matrix {
+                    from: start,
+                    ..rows
                 }
+            };
+            let keys = rows(&self.key, kernel.width, places.keys);
+            task.place(places.begun)
+                .write_bytes(0, task.keys.len().div_ceil(HALF));
+            let [width, value_width] = self.padded();
+            let gradients = |target: Option<&Target>, place, stride| {
+                let from = task.place(place);
+                target.map(|target| target.rows(at, task.keys.start, Matrix { from, stride }))
+            };
+            Keys {
+                rows: keys,
+                values: self
+                    .value
+                    .as_ref()
+                    .map_or(keys, |value| rows(value, kernel.value_width, places.values)),
+                gradients: gradients(task.key, places.key_gradients, width),
+                value_gradients: gradients(task.value, places.value_gradients, value_width),
             }
         }
     }
 
-    /// Copies what belongs to a block of queries, and turns it.
+    /// What belongs to a block of queries.
     unsafe fn begin_queries(
         &self,
         task: &Task<'_>,
         at: [usize; 2],
         queries: Range<usize>,
     ) -> Block {
-        let mut block = Block {
-            at,
-            queries,
-            shifts: [Numbers([0.0; QUERIES]); TILES],
-            means: [Numbers([0.0; QUERIES]); TILES],
-        };
-        let Pass::Backward {
-            upstream,
-            normalizer,
-            sums,
-            ..
-        } = &self.pass
-        else {
-            return block;
-        };
         let (kernel, places) = (&self.kernel, &task.places);
-        let [width, value_width] = self.padded();
-        let tiles = blocks(block.queries.clone(), QUERIES).enumerate();
+        let (width, value_width) = (kernel.width, kernel.value_width);
+        let from = task.place(places.query_gradients);
+        let stride = self.padded()[0];
+        let gradients = task
+            .query
+            .map(|target| target.rows(at, queries.start, Matrix { from, stride }));
         // SAFETY: the caller's promise.
         unsafe {
-            for (index, tile) in tiles {
-                for (operand, columns, width, rows, turned) in [
+            let to = task.place(places.queries);
+            let rows = self.rows(&self.query, at, &queries, width, to);
+            let mut block = Block {
+                at,
+                queries,
+                rows,
+                upstream: rows,
+                gradients,
+                begun: [false; BLOCK / HALF],
+                shifts: [Numbers([0.0; QUERIES]); TILES],
+                means: [Numbers([0.0; QUERIES]); TILES],
+            };
+            let Pass::Backward {
+                upstream,
+                normalizer,
+                sums,
+                ..
+            } = &self.pass
+            else {
+                return block;
+            };
+            let to = task.place(places.upstream);
+            block.upstream = self.rows(upstream, at, &block.queries, value_width, to);
+            for (index, tile) in blocks(block.queries.clone(), QUERIES).enumerate() {
+                let lane = index * QUERIES;
+                // Gradients of scores are those of products of queries and keys, times the scale.
+                for (rows, factor, width, turned) in [
+                    (block.rows, self.factor(), width, places.query_columns),
                     (
-                        &self.query,
-                        kernel.width,
-                        width,
-                        places.queries,
-                        places.query_columns,
-                    ),
-                    (
-                        upstream,
-                        kernel.value_width,
+                        block.upstream,
+                        kernel.scale,
                         value_width,
-                        places.upstream,
                         places.upstream_columns,
                     ),
                 ] {
-                    let rows = task.place(rows).add(index * QUERIES * width);
-                    let turned = task.place(turned).add(index * QUERIES * columns);
-                    self.turn(operand, at, &tile, columns, rows, turned);
+                    let turned = (task.place(turned).add(lane), STRIDE);
+                    self.turn((rows.skip(lane), factor), [tile.len(), width], turned);
                 }
                 let lanes = block.shifts[index].0.iter_mut();
                 for (lane, normalizer) in lanes.zip(normalizer.numbers(at, &tile)) {
@@ -269,57 +376,119 @@ impl AttentionProgram {
                 }
                 let lanes = block.means[index].0.iter_mut();
                 for (lane, sum) in lanes.zip(sums.numbers(at, &tile)) {
-                    *lane = sum;
+                    *lane = sum * kernel.scale;
                 }
             }
-            if task.query.is_some() {
-                let to = task.place(places.query_gradients);
-                std::slice::from_raw_parts_mut(to, block.queries.len() * width).fill(0.0);
-            }
+            block
         }
-        block
     }
 
     /// A block of queries and a block of keys.
-    unsafe fn pair(&self, task: &Task<'_>, block: &Block, keys: &Range<usize>) {
+    unsafe fn pair(&self, task: &Task<'_>, of_keys: &Keys, block: &mut Block, keys: &Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe {
-            for (index, queries) in blocks(block.queries.clone(), QUERIES).enumerate() {
-                self.probabilities(task, block, index, &queries, keys);
-                if task.query.is_some() {
-                    for half in blocks(queries, HALF) {
-                        self.add_to_queries(task, block, &half, keys);
-                    }
+            for queries in blocks(block.queries.clone(), 2 * QUERIES) {
+                self.products(task, of_keys, block, &queries, keys);
+                for tile in blocks(queries.clone(), QUERIES) {
+                    self.probabilities(task, block, &tile, keys);
+                }
+                for half in blocks(queries, HALF) {
+                    self.add_to_queries(task, of_keys, block, &half, keys);
                 }
             }
             if task.key.is_some() || task.value.is_some() {
                 for tile in blocks(keys.clone(), HALF) {
-                    self.add_to_keys(task, block, &tile, keys);
+                    self.add_to_keys(task, of_keys, block, &tile, keys);
                 }
             }
         }
     }
 
-    /// Probabilities and gradients of scores of a tile of queries.
-    unsafe fn probabilities(
+    /// The keys of a block that some queries see, in whole tiles as products over queries read them.
+    fn seen_tiles(&self, queries: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
+        let seen = common(&seen(&self.kernel, queries), keys);
+        match seen.is_empty() {
+            true => keys.start..keys.start,
+            false => whole_tiles(&seen, keys),
+        }
+    }
+
+    /// Scores, and gradients of probabilities, of two tiles of queries: together where both see keys.
+    unsafe fn products(
         &self,
         task: &Task<'_>,
+        of_keys: &Keys,
         block: &Block,
-        index: usize,
         queries: &Range<usize>,
         keys: &Range<usize>,
     ) {
         let (kernel, places) = (&self.kernel, &task.places);
-        let sight = Sight::new(kernel, queries);
-        let seen = common(&sight.some, keys);
+        let first_lane = queries.start - block.queries.start;
+        let product = |some: Range<usize>, lane: usize, lanes: usize| {
+            if some.is_empty() {
+                return;
+            }
+            let (start, lane) = (some.start - keys.start, first_lane + lane);
+            let first = some.start - task.keys.start;
+            for (rows, width, columns, place) in [
+                (
+                    of_keys.rows,
+                    kernel.width,
+                    places.query_columns,
+                    places.probabilities,
+                ),
+                (
+                    of_keys.values,
+                    kernel.value_width,
+                    places.upstream_columns,
+                    places.scores,
+                ),
+            ] {
+                let columns = task.place(columns).wrapping_add(lane).cast_const();
+                let tile = Tile {
+                    start: task.place(place).wrapping_add(start * STRIDE + lane),
+                    stride: STRIDE,
+                    keys: some.len(),
+                };
+                let rows = (rows.skip(first), width);
+                // SAFETY: the caller's promise.
+                unsafe { self.scores(rows, (columns, STRIDE), (tile, lanes), &task.queue) };
+            }
+        };
+        let mut tiles = blocks(queries.clone(), QUERIES).map(|tile| self.seen_tiles(&tile, keys));
+        match (tiles.next(), tiles.next()) {
+            (Some(one), Some(other)) => {
+                let both = common(&one, &other);
+                if both.is_empty() {
+                    product(one, 0, QUERIES);
+                    return product(other, QUERIES, QUERIES);
+                }
+                for (tile, lane) in [(one, 0), (other, QUERIES)] {
+                    product(tile.start..both.start, lane, QUERIES);
+                    product(both.end..tile.end, lane, QUERIES);
+                }
+                product(both, 0, 2 * QUERIES);
+            }
+            (Some(one), None) => product(one, 0, QUERIES),
+            _ => {}
+        }
+    }
+
+    /// Probabilities and gradients of scores of a tile of queries, from its products.
+    unsafe fn probabilities(
+        &self,
+        task: &Task<'_>,
+        block: &Block,
+        queries: &Range<usize>,
+        keys: &Range<usize>,
+    ) {
+        let places = &task.places;
+        let seen = self.seen_tiles(queries, keys);
         if seen.is_empty() {
             return;
         }
-        // As products over queries read them.
-        let seen = whole_tiles(&seen, keys);
-        let start = seen.start - keys.start;
-        let (first, lane) = (seen.start - task.keys.start, index * QUERIES);
-        let [width, value_width] = self.padded();
+        let (start, lane) = (seen.start - keys.start, queries.start - block.queries.start);
+        let (shift, mean) = (&block.shifts[lane / QUERIES], &block.means[lane / QUERIES]);
         // SAFETY: the caller's promise.
         unsafe {
             let tile = |place| Tile {
@@ -328,16 +497,8 @@ impl AttentionProgram {
                 keys: seen.len(),
             };
             let (p, x) = (tile(places.probabilities), tile(places.scores));
-            let from = task.place(places.keys).add(first * width);
-            let columns = task.place(places.query_columns).add(lane * kernel.width);
-            self.scores((from, kernel.width), columns, p);
-            let from = task.place(places.values).add(first * value_width);
-            let columns = task.place(places.upstream_columns);
-            let columns = columns.add(lane * kernel.value_width);
-            self.scores((from, kernel.value_width), columns, x);
             self.mask(block.at, queries, &seen, task.place(places.mask), p);
-            sight.hide(&self.loops, p, &seen);
-            let (shift, mean) = (&block.shifts[index], &block.means[index]);
+            Sight::new(&self.kernel, queries).hide(&self.loops, p, &seen);
             (self.loops.gradients)(p, x.start, shift, mean);
         }
     }
@@ -346,36 +507,36 @@ impl AttentionProgram {
     unsafe fn add_to_queries(
         &self,
         task: &Task<'_>,
-        block: &Block,
+        of_keys: &Keys,
+        block: &mut Block,
         queries: &Range<usize>,
         keys: &Range<usize>,
     ) {
-        let (kernel, places) = (&self.kernel, &task.places);
+        let kernel = &self.kernel;
         let seen = common(&seen(kernel, queries), keys);
-        if seen.is_empty() {
+        let Some(gradients) = block.gradients.filter(|_| !seen.is_empty()) else {
             return;
-        }
-        let (width, lane) = (self.padded()[0], queries.start - block.queries.start);
+        };
+        let lane = queries.start - block.queries.start;
         let size = [queries.len(), kernel.width, seen.len()];
+        let left = (seen.start - keys.start) * STRIDE + lane;
+        let left = task.place(task.places.scores).wrapping_add(left);
+        let left = Left::Columns(left, STRIDE);
+        let right = of_keys.rows.right(seen.start - task.keys.start);
+        let to = (gradients.row(lane), gradients.stride);
+        let begun = std::mem::replace(&mut block.begun[lane / HALF], true);
         // SAFETY: the caller's promise.
         unsafe {
-            let left = task.place(places.scores);
-            let left = left.add((seen.start - keys.start) * STRIDE + lane);
-            let first = seen.start - task.keys.start;
-            let right = Rows {
-                from: task.place(places.keys).add(first * width),
-                stride: width,
-            };
-            let to = (task.place(places.query_gradients).add(lane * width), width);
-            let left = Left::Columns(left, STRIDE);
-            self.tiles.multiply(size, left, right, to, true);
-        }
+            self.tiles
+                .multiply(size, left, right, to, begun, &task.queue)
+        };
     }
 
     /// The gradients of some keys and values, from the queries of a block that see them.
     unsafe fn add_to_keys(
         &self,
         task: &Task<'_>,
+        of_keys: &Keys,
         block: &Block,
         tile: &Range<usize>,
         keys: &Range<usize>,
@@ -387,62 +548,68 @@ impl AttentionProgram {
         }
         let first = queries.start - block.queries.start;
         let (from, to) = (tile.start - keys.start, tile.start - task.keys.start);
-        let [width, value_width] = self.padded();
+        let begun = task.place(places.begun).wrapping_add(to / HALF);
         let products = [
+            (of_keys.gradients, places.scores, block.rows, kernel.width),
             (
-                task.key.is_some(),
-                [places.scores, places.queries, places.key_gradients],
-                [kernel.width, width],
-            ),
-            (
-                task.value.is_some(),
-                [
-                    places.probabilities,
-                    places.upstream,
-                    places.value_gradients,
-                ],
-                [kernel.value_width, value_width],
+                of_keys.value_gradients,
+                places.probabilities,
+                block.upstream,
+                kernel.value_width,
             ),
         ];
-        for (_, [left, right, target], [columns, width]) in
-            products.into_iter().filter(|(wanted, ..)| *wanted)
-        {
+        for (gradients, left, right, columns) in products {
+            let Some(gradients) = gradients else { continue };
             let size = [tile.len(), columns, queries.len()];
             // SAFETY: the caller's promise.
             unsafe {
                 let left = Left::Rows(task.place(left).add(from * STRIDE + first), STRIDE);
-                let right = Rows {
-                    from: task.place(right).add(first * width),
-                    stride: width,
-                };
-                let to = (task.place(target).add(to * width), width);
-                self.tiles.multiply(size, left, right, to, true);
+                let to = (gradients.row(to), gradients.stride);
+                let right = right.right(first);
+                let begun = *begun != 0.0;
+                self.tiles
+                    .multiply(size, left, right, to, begun, &task.queue);
             }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { *begun = 1.0 };
+    }
+
+    /// Completes the gradients of a block of queries.
+    unsafe fn finish_queries(&self, task: &Task<'_>, block: &Block) {
+        let (Some(target), Some(gradients)) = (task.query, block.gradients) else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            for (rows, begun) in blocks(0..block.queries.len(), HALF).zip(block.begun) {
+                if !begun {
+                    gradients.clear(rows, self.kernel.width);
+                }
+            }
+            target.store(&self.loops, block.at, &block.queries, gradients);
         }
     }
 
-    /// Writes the gradients of a block of queries.
-    unsafe fn finish_queries(&self, task: &Task<'_>, block: &Block) {
-        let Some(target) = task.query else { return };
-        let from = task.place(task.places.query_gradients).cast_const();
-        // The keys were scaled, to the base 2.
-        let from = (from, self.padded()[0], LN_2);
-        // SAFETY: the caller's promise.
-        unsafe { target.store(&self.loops, block.at, &block.queries, from) };
-    }
-
-    /// Writes the gradients of keys and values.
-    unsafe fn finish_keys(&self, task: &Task<'_>) {
-        let (at, places) = ([task.batch, task.key_head], &task.places);
-        let [width, value_width] = self.padded();
-        for (target, place, width, factor) in [
-            (task.key, places.key_gradients, width, self.kernel.scale),
-            (task.value, places.value_gradients, value_width, 1.0),
+    /// Completes the gradients of keys and values.
+    unsafe fn finish_keys(&self, task: &Task<'_>, of_keys: &Keys) {
+        let at = [task.batch, task.key_head];
+        for (target, gradients, width) in [
+            (task.key, of_keys.gradients, self.kernel.width),
+            (task.value, of_keys.value_gradients, self.kernel.value_width),
         ] {
-            let Some(target) = target else { continue };
-            let from = (task.place(place).cast_const(), width, factor);
+            let (Some(target), Some(gradients)) = (target, gradients) else {
+                continue;
+            };
             // SAFETY: the caller's promise.
-            unsafe { target.store(&self.loops, at, &task.keys, from) };
+            unsafe {
+                for (index, rows) in blocks(0..task.keys.len(), HALF).enumerate() {
+                    if *task.place(task.places.begun).add(index) == 0.0 {
+                        gradients.clear(rows, width);
+                    }
+                }
+                target.store(&self.loops, at, &task.keys, gradients);
+            }
         }
     }
 }

@@ -1,23 +1,27 @@
 //! Mixed values and normalizers, with the online softmax.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
-use super::operand::Target;
+use super::operand::{Matrix, Target};
 use super::sight::{Sight, common, seen};
-use super::{AttentionProgram, HALF, KEYS, Layout, blocks};
-use crate::runtime::cpu::gemm::tiles::{Left, Rows};
+use super::{AHEAD, AttentionProgram, HALF, KEYS, Layout, blocks};
+use crate::runtime::cpu::gemm::tiles::{Left, Queue};
 use crate::runtime::cpu::pool::Pool;
 use crate::runtime::cpu::vector::softmax::{self, Numbers, QUERIES, Seen, Tile};
 
 /// Parts of a head have at least as many queries.
 const LEAST_QUERIES: usize = 64;
+/// The logarithm of the multiply-adds of a register for each row that is fetched ahead: the first
+/// tile, whose products are the smallest, has nearly enough for its results and the next queries.
+const PACE: u32 = 7;
 
 /// Where things lie in a worker's scratch memory.
 pub(super) struct Scratch {
-    /// Rows of keys, scaled, and of values.
+    /// Rows of keys and of values, where they are copied.
     keys: usize,
     values: usize,
-    /// Rows of a tile's queries, and their transpose.
+    /// Rows of a tile's queries, if they are copied, and their transpose.
     rows: usize,
     columns: usize,
     scores: usize,
@@ -38,6 +42,7 @@ struct Task<'a> {
     normalizer: Option<&'a Target>,
     scratch: *mut f32,
     places: Scratch,
+    queue: RefCell<Queue>,
 }
 
 impl Task<'_> {
@@ -49,11 +54,13 @@ impl Task<'_> {
 impl AttentionProgram {
     pub(super) fn forward_scratch(&self) -> Scratch {
         let (mut layout, kernel) = (Layout::default(), &self.kernel);
-        let [width, value_width] = self.padded();
+        let value_width = self.tiles.padded(kernel.value_width);
         Scratch {
-            keys: layout.take(kernel.keys * width),
-            values: layout.take(kernel.keys * value_width),
-            rows: layout.take(QUERIES * width),
+            keys: layout.take(self.copies(&self.key, kernel.keys, kernel.width)),
+            values: layout.take(self.value.as_ref().map_or(0, |value| {
+                self.copies(value, kernel.keys, kernel.value_width)
+            })),
+            rows: layout.take(self.copies(&self.query, QUERIES, kernel.width)),
             columns: layout.take(QUERIES * kernel.width),
             scores: layout.take(KEYS * QUERIES),
             mask: layout.take(KEYS * QUERIES),
@@ -97,37 +104,75 @@ impl AttentionProgram {
                 normalizer,
                 scratch,
                 places: self.forward_scratch(),
+                queue: RefCell::new(Queue::new(PACE)),
             };
+            if task.queries.end == kernel.queries && head + 1 < heads {
+                self.fetch_next_head(&task, head + 1);
+            }
             // SAFETY: the caller's promise; a task has its own rows of the results and its
             // worker's scratch memory.
             unsafe {
-                self.copy_keys(&task);
+                let rows = self.keys(&task);
                 for queries in blocks(task.queries.clone(), QUERIES) {
-                    self.mix(&task, &queries);
+                    self.mix(&task, rows, &queries);
                 }
             }
         });
     }
 
-    unsafe fn copy_keys(&self, task: &Task<'_>) {
+    /// Keys and values that a task's queries see.
+    unsafe fn keys(&self, task: &Task<'_>) -> [Matrix; 2] {
         let ([batch, head], kernel) = (task.at, &self.kernel);
         let at = [batch, head / kernel.group];
-        let [width, value_width] = self.padded();
         // SAFETY: the caller's promise.
         unsafe {
-            let to = (task.place(task.places.keys), width);
-            let columns = (kernel.width, self.factor());
-            self.key.copy(&self.loops, at, &task.keys, columns, to);
-            if let (Some(value), Some(_)) = (&self.value, task.output) {
-                let to = (task.place(task.places.values), value_width);
-                let columns = (kernel.value_width, 1.0);
-                value.copy(&self.loops, at, &task.keys, columns, to);
-            }
+            let to = task.place(task.places.keys);
+            let keys = self.rows(&self.key, at, &task.keys, kernel.width, to);
+            let values = match &self.value {
+                Some(value) if task.output.is_some() => {
+                    let to = task.place(task.places.values);
+                    self.rows(value, at, &task.keys, kernel.value_width, to)
+                }
+                _ => keys,
+            };
+            [keys, values]
+        }
+    }
+
+    /// Fetches what a head needs first.
+    fn fetch_next_head(&self, task: &Task<'_>, head: usize) {
+        let kernel = &self.kernel;
+        let (batch, head) = (head / kernel.heads, head % kernel.heads);
+        let (queries, keys) = (kernel.queries.min(QUERIES), kernel.keys.min(AHEAD));
+        let mut queue = task.queue.borrow_mut();
+        let at = [batch, head / kernel.group];
+        if let Some(value) = &self.value {
+            queue.push(value.soon(at, 0..keys, kernel.value_width));
+        }
+        queue.push(self.key.soon(at, 0..keys, kernel.width));
+        queue.push(self.query.soon([batch, head], 0..queries, kernel.width));
+    }
+
+    /// Fetches a tile's results, and the next tile's queries, before anything else.
+    fn fetch_next_tile(&self, task: &Task<'_>, queries: &Range<usize>) {
+        let mut queue = task.queue.borrow_mut();
+        let end = (queries.end + QUERIES).min(self.kernel.queries);
+        let next = queries.end..end;
+        queue.push(self.query.soon(task.at, next, self.kernel.width));
+        if let Some(output) = task.output {
+            queue.push(output.soon(task.at, queries.clone()));
         }
     }
 
     /// The results of a tile of queries.
-    unsafe fn mix(&self, task: &Task<'_>, queries: &Range<usize>) {
+    unsafe fn mix(
+        &self,
+        task: &Task<'_>,
+        [key_rows, value_rows]: [Matrix; 2],
+        queries: &Range<usize>,
+    ) {
+        let width = self.kernel.width;
+        self.fetch_next_tile(task, queries);
         let sight = Sight::new(&self.kernel, queries);
         let (mut state, mut first) = (Seen::NOTHING, true);
         let tile = Tile {
@@ -138,23 +183,17 @@ impl AttentionProgram {
         // SAFETY: the caller's promise.
         unsafe {
             let rows = task.place(task.places.rows);
-            let columns = task.place(task.places.columns);
-            self.turn(
-                &self.query,
-                task.at,
-                queries,
-                self.kernel.width,
-                rows,
-                columns,
-            );
+            let rows = self.rows(&self.query, task.at, queries, width, rows);
+            let columns = (task.place(task.places.columns), QUERIES);
+            self.turn((rows, self.factor()), [queries.len(), width], columns);
+            let columns = (columns.0.cast_const(), QUERIES);
             for keys in blocks(sight.some.clone(), KEYS) {
                 let tile = Tile {
                     keys: keys.len(),
                     ..tile
                 };
-                let from = task.place(task.places.keys);
-                let from = from.add((keys.start - task.keys.start) * self.padded()[0]);
-                self.scores((from, self.kernel.width), columns, tile);
+                let rows = key_rows.skip(keys.start - task.keys.start);
+                self.scores((rows, width), columns, (tile, QUERIES), &task.queue);
                 let mask = task.place(task.places.mask);
                 self.mask(task.at, queries, &keys, mask, tile);
                 sight.hide(&self.loops, tile, &keys);
@@ -162,7 +201,7 @@ impl AttentionProgram {
                     self.lower(task, &state.factors);
                 }
                 (self.loops.powers)(tile, &mut state);
-                self.add_values(task, queries, &keys, !first);
+                self.add_values(task, value_rows, queries, &keys, !first);
                 first = false;
             }
             self.finish(task, queries, &state);
@@ -190,6 +229,7 @@ impl AttentionProgram {
     unsafe fn add_values(
         &self,
         task: &Task<'_>,
+        values: Matrix,
         queries: &Range<usize>,
         keys: &Range<usize>,
         accumulate: bool,
@@ -197,8 +237,7 @@ impl AttentionProgram {
         if task.output.is_none() {
             return;
         }
-        let width = self.padded()[1];
-        let (scores, values) = (task.places.scores, task.places.values);
+        let (width, scores) = (self.padded()[1], task.places.scores);
         for half in blocks(queries.clone(), HALF) {
             let seen = common(&seen(&self.kernel, &half), keys);
             let lane = half.start - queries.start;
@@ -208,15 +247,11 @@ impl AttentionProgram {
                 let left = task
                     .place(scores)
                     .add((seen.start - keys.start) * QUERIES + lane);
-                let right = Rows {
-                    from: task
-                        .place(values)
-                        .add((seen.start - task.keys.start) * width),
-                    stride: width,
-                };
+                let right = values.right(seen.start - task.keys.start);
                 let to = (task.place(task.places.mixed).add(lane * width), width);
                 let left = Left::Columns(left, QUERIES);
-                self.tiles.multiply(size, left, right, to, accumulate);
+                self.tiles
+                    .multiply(size, left, right, to, accumulate, &task.queue);
             }
         }
     }

@@ -1,10 +1,13 @@
 //! Attention in tiles that stay in the caches, forward and backward.
 //!
-//! Keys and values of a head are copied once. Scores are computed transposed, for tiles of as many
-//! queries as a tile of [`softmax`](super::vector::softmax) has lanes: maxima, sums and
-//! normalizers then need no step across lanes, and keys are read as they lie. All products are
-//! those of the contraction engine's micro-kernels, which reach 94 to 99 % of the peak on tiles this
-//! small. They end at the last key that a few queries see.
+//! Rows are read where they lie, if products can and the cache holds them there; else they are
+//! copied once. Gradients are added up where they belong. What comes next is fetched between the
+//! steps of products, since a head is too short for the hardware to foresee its rows.
+//!
+//! Scores are computed transposed, for tiles of as many queries as a tile of
+//! [`softmax`](super::vector::softmax) has lanes: maxima, sums and normalizers then need no step
+//! across lanes. All products are those of the contraction engine's micro-kernels, which reach 94 to
+//! 99 % of the peak on tiles this small. They end at the last key that a few queries see.
 //!
 //! A tile of scores of 128 keys (8 KiB) lies in the first-level cache with what meets it; a head's
 //! keys, values and their gradients pass through it once for 16 (forward) or 128 queries (backward).
@@ -17,15 +20,16 @@ mod forward;
 mod operand;
 mod sight;
 
+use std::cell::RefCell;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use self::operand::{Operand, Target};
-use super::gemm::tiles::{Left, Rows, Tiles};
+use self::operand::{Matrix, Operand, Target};
+use super::gemm::tiles::{Left, Queue, Rows, Tiles};
 use super::memory::Region;
 use super::pool::Pool;
 use super::vector::InstructionSet;
-use super::vector::softmax::{Loops, QUERIES, Tile};
+use super::vector::softmax::{self, Loops, QUERIES, Tile};
 use crate::ir::DType;
 use crate::schedule::attention::{AttentionKernel, AttentionPass};
 
@@ -33,6 +37,8 @@ use crate::schedule::attention::{AttentionKernel, AttentionPass};
 const KEYS: usize = 128;
 /// Queries, or keys, of the small tiles in which products end where nothing more is seen.
 const HALF: usize = QUERIES / 2;
+/// Keys of the next head that are fetched ahead: more would not stay in the second-level cache.
+const AHEAD: usize = 256;
 /// Products that are worth sharing among threads.
 const WORTH_SHARING: usize = 1 << 16;
 
@@ -167,47 +173,81 @@ impl AttentionProgram {
         [self.kernel.width, self.kernel.value_width].map(|width| self.tiles.padded(width))
     }
 
-    /// What keys are multiplied with, so that scores are logarithms to the base 2.
+    /// What queries are multiplied with, so that scores are logarithms to the base 2.
     fn factor(&self) -> f32 {
         self.kernel.scale * LOG2_E
     }
 
-    /// Copies rows of a tile of queries to scratch memory, and their transpose.
+    /// Rows of a head: where they lie, or copied to scratch memory.
     ///
     /// # Safety
     /// The operand and scratch memory must be there.
-    unsafe fn turn(
+    unsafe fn rows(
         &self,
         operand: &Operand,
         at: [usize; 2],
-        queries: &Range<usize>,
+        times: &Range<usize>,
         width: usize,
-        rows: *mut f32,
-        columns: *mut f32,
-    ) {
-        let stride = self.tiles.padded(width);
+        to: *mut f32,
+    ) -> Matrix {
         // SAFETY: the caller's promise.
-        unsafe {
-            operand.copy(&self.loops, at, queries, (width, 1.0), (rows, stride));
-            let size = [queries.len(), width];
-            self.tiles
-                .transpose((rows, stride), size, (columns, QUERIES));
+        unsafe { operand.rows((&self.loops, self.tiles), at, times, width, to) }
+    }
+
+    /// Floats for copies of so many rows, if they are copied.
+    fn copies(&self, operand: &Operand, rows: usize, width: usize) -> usize {
+        match operand.in_place(self.tiles, width) {
+            true => 0,
+            false => rows * self.tiles.padded(width),
         }
     }
 
-    /// Products of rows with a tile of transposed queries.
+    /// The transpose of rows of a tile of queries, times a factor.
     ///
     /// # Safety
-    /// Both must be there, and the tile.
-    unsafe fn scores(&self, (rows, width): (*const f32, usize), columns: *const f32, tile: Tile) {
-        let left = Left::Rows(rows, self.tiles.padded(width));
+    /// The rows and scratch memory must be there.
+    unsafe fn turn(
+        &self,
+        (rows, factor): (Matrix, f32),
+        size: [usize; 2],
+        (columns, stride): (*mut f32, usize),
+    ) {
+        let turned = softmax::Rows {
+            from: columns,
+            from_stride: stride,
+            to: columns,
+            to_stride: stride,
+            count: size[1],
+            width: QUERIES,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.tiles
+                .transpose((rows.from, rows.stride), size, (columns, stride));
+            (self.loops.copy)(&turned, &raw const factor, 0);
+        }
+    }
+
+    /// Products of rows with transposed queries of one tile or more that lie side by side, like
+    /// the tiles of scores.
+    ///
+    /// # Safety
+    /// All must be there.
+    unsafe fn scores(
+        &self,
+        (rows, width): (Matrix, usize),
+        (columns, stride): (*const f32, usize),
+        (tile, queries): (Tile, usize),
+        queue: &RefCell<Queue>,
+    ) {
+        let left = Left::Rows(rows.from, rows.stride);
         let right = Rows {
             from: columns,
-            stride: QUERIES,
+            stride,
         };
-        let (size, to) = ([tile.keys, QUERIES, width], (tile.start, tile.stride));
+        let (size, to) = ([tile.keys, queries, width], (tile.start, tile.stride));
         // SAFETY: the caller's promise.
-        unsafe { self.tiles.multiply(size, left, right, to, false) };
+        unsafe { self.tiles.multiply(size, left, right, to, false, queue) };
     }
 
     /// Adds a float mask to scores, or hides what a truth mask does not show.

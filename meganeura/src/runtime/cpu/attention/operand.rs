@@ -3,10 +3,59 @@
 use std::ops::Range;
 
 use crate::ir::bf16;
-use crate::runtime::cpu::gemm::tiles::Tiles;
+use crate::runtime::cpu::gemm::tiles::{self, Soon, Tiles};
 use crate::runtime::cpu::memory::{Element, Region};
 use crate::runtime::cpu::vector::softmax::{Loops, Numbers, Rows};
 use crate::schedule::kernel::{Access, BufferId};
+
+/// Floats of a cache line.
+const LINE: usize = 16;
+/// Lines that the first-level cache has room for before one may drive out another.
+const SETS: usize = 64;
+/// Rows are copied as they are.
+static ONE: f32 = 1.0;
+
+/// Rows of a head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix {
+    pub from: *mut f32,
+    /// From one row to the next.
+    pub stride: usize,
+}
+
+impl Matrix {
+    /// From a row on.
+    pub fn row(self, row: usize) -> *mut f32 {
+        self.from.wrapping_add(row * self.stride)
+    }
+
+    /// All rows but the first few.
+    pub fn skip(self, rows: usize) -> Matrix {
+        Matrix {
+            from: self.row(rows),
+            ..self
+        }
+    }
+
+    /// As the right side of a product, from a row on.
+    pub fn right(self, row: usize) -> tiles::Rows {
+        tiles::Rows {
+            from: self.row(row),
+            stride: self.stride,
+        }
+    }
+
+    /// Makes the first floats of some rows 0.
+    ///
+    /// # Safety
+    /// They must be there and nobody else's.
+    pub unsafe fn clear(self, rows: Range<usize>, width: usize) {
+        for row in rows {
+            // SAFETY: the caller's promise.
+            unsafe { self.row(row).write_bytes(0, width) };
+        }
+    }
+}
 
 /// A strided operand: rows for two indices (time and head) of each batch.
 pub(super) struct Operand {
@@ -47,17 +96,64 @@ impl Operand {
         self.element.step(self.start, offset)
     }
 
-    /// Copies rows of a head times a factor to where they are `stride` apart.
+    /// Whether products may read rows of `width` floats where they lie: they read whole registers,
+    /// and rows that are a large power of two apart would drive each other out of a cache.
+    pub fn in_place(&self, tiles: Tiles, width: usize) -> bool {
+        let lines = self.time.div_ceil(LINE);
+        let apart = 1 << lines.trailing_zeros().min(SETS.trailing_zeros());
+        self.column == 1
+            && matches!(self.element, Element::Float)
+            && width == tiles.padded(width)
+            && apart <= width.div_ceil(LINE).max(2)
+    }
+
+    /// Rows of a head: where they lie, or copied to scratch memory.
     ///
     /// # Safety
     /// The operand and `to` must be there.
-    pub unsafe fn copy(
+    pub unsafe fn rows(
+        &self,
+        (loops, tiles): (&Loops, Tiles),
+        at: [usize; 2],
+        times: &Range<usize>,
+        width: usize,
+        to: *mut f32,
+    ) -> Matrix {
+        if self.in_place(tiles, width) {
+            let from = self.row(at[0], times.start, at[1]);
+            return Matrix {
+                from: from.cast_mut(),
+                stride: self.time,
+            };
+        }
+        let matrix = Matrix {
+            from: to,
+            stride: tiles.padded(width),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(loops, at, times, width, matrix) };
+        matrix
+    }
+
+    /// Rows of a head, to be fetched.
+    pub fn soon(&self, [batch, head]: [usize; 2], times: Range<usize>, width: usize) -> Soon {
+        let apart = self.column == 1 && matches!(self.element, Element::Float);
+        Soon {
+            from: self.row(batch, times.start, head),
+            stride: self.time,
+            rows: if apart { times.len() } else { 0 },
+            width,
+        }
+    }
+
+    /// Copies rows of a head.
+    unsafe fn copy(
         &self,
         loops: &Loops,
         [batch, head]: [usize; 2],
         times: &Range<usize>,
-        (width, factor): (usize, f32),
-        (to, stride): (*mut f32, usize),
+        width: usize,
+        Matrix { from: to, stride }: Matrix,
     ) {
         let from = self.row(batch, times.start, head);
         let rows = Rows {
@@ -75,17 +171,16 @@ impl Operand {
                     Element::Half => loops.widen,
                     _ => loops.copy,
                 };
-                return copy(&rows, &raw const factor, 0);
+                return copy(&rows, &raw const ONE, 0);
             }
             for index in 0..rows.count {
                 let to = to.add(index * stride);
                 for i in 0..width {
                     let at = index * self.time + i * self.column;
-                    let value = match self.element {
+                    *to.add(i) = match self.element {
                         Element::Half => bf16::widen(*from.cast::<u16>().add(at)),
                         _ => *from.add(at),
                     };
-                    *to.add(i) = value * factor;
                 }
             }
         }
@@ -165,6 +260,32 @@ impl Target {
         self.element.step(self.start, row * self.width)
     }
 
+    /// Whether products may add to rows where they lie.
+    pub fn in_place(&self) -> bool {
+        matches!(self.element, Element::Float)
+    }
+
+    /// Rows of a head, to be fetched.
+    pub fn soon(&self, at: [usize; 2], times: Range<usize>) -> Soon {
+        Soon {
+            from: self.row(at, times.start),
+            stride: self.heads * self.width,
+            rows: if self.in_place() { times.len() } else { 0 },
+            width: self.width,
+        }
+    }
+
+    /// Rows of a head where they lie, or in scratch memory, from where [`Target::store`] writes them.
+    pub fn rows(&self, at: [usize; 2], first: usize, scratch: Matrix) -> Matrix {
+        match self.in_place() {
+            true => Matrix {
+                from: self.row(at, first),
+                stride: self.heads * self.width,
+            },
+            false => scratch,
+        }
+    }
+
     fn copy(&self, loops: &Loops) -> unsafe fn(&Rows, *const f32, usize) {
         match self.element {
             Element::Half => loops.round,
@@ -172,26 +293,28 @@ impl Target {
         }
     }
 
-    /// Writes rows of a head times a factor.
+    /// Writes rows of a head, unless they lie where they belong.
     ///
     /// # Safety
-    /// They must be there and nobody else's, and as many rows `stride` apart.
+    /// They must be there and nobody else's, and the rows of the matrix.
     pub unsafe fn store(
         &self,
         loops: &Loops,
         at: [usize; 2],
         times: &Range<usize>,
-        (from, stride, factor): (*const f32, usize, f32),
+        Matrix { from, stride }: Matrix,
     ) {
-        let rows = self.rows(at, times, (from, stride));
-        // SAFETY: the caller's promise.
-        unsafe { self.copy(loops)(&rows, &raw const factor, 0) };
+        if !self.in_place() {
+            let rows = self.copied(at, times, (from, stride));
+            // SAFETY: the caller's promise.
+            unsafe { self.copy(loops)(&rows, &raw const ONE, 0) };
+        }
     }
 
-    /// The same with a factor for each row; zeros where that is 0.
+    /// Writes rows of a head, each times a factor; zeros where that is 0.
     ///
     /// # Safety
-    /// As [`Target::store`].
+    /// They must be there and nobody else's, and as many rows `stride` apart.
     pub unsafe fn store_each(
         &self,
         loops: &Loops,
@@ -199,7 +322,7 @@ impl Target {
         times: &Range<usize>,
         (from, stride, factors): (*const f32, usize, &Numbers),
     ) {
-        let rows = self.rows(at, times, (from, stride));
+        let rows = self.copied(at, times, (from, stride));
         // SAFETY: the caller's promise.
         unsafe {
             self.copy(loops)(&rows, factors.0.as_ptr(), 1);
@@ -213,7 +336,7 @@ impl Target {
         }
     }
 
-    fn rows(
+    fn copied(
         &self,
         at: [usize; 2],
         times: &Range<usize>,
