@@ -320,7 +320,8 @@ impl Job<'_> {
         area.filter(|_| matches!(&self.problem.b, Operand::Memory(b) if in_place(b) || rounded))
     }
 
-    /// Lists where the rows of a strip's results and of what its epilogue reads begin.
+    /// Lists where the rows of a strip's results and of what its epilogue reads begin. Sums that
+    /// wait for the rest of the depth may have left the nearer caches.
     fn list_soon(
         &self,
         block: &Block,
@@ -329,17 +330,18 @@ impl Job<'_> {
         list: &mut Vec<Soon>,
     ) {
         list.clear();
-        match self.destination {
-            Destination::Memory(_) => {
-                list.extend((0..rows.len()).map(|row| Soon {
-                    from: c.wrapping_add(row * c_stride),
-                    written: true,
-                }));
-            }
-            Destination::Tiles(function) if block.last_depth => {
-                function.soon(block.batch, rows.clone(), block.columns.start, list);
-            }
-            _ => {}
+        let keeps = match self.destination {
+            Destination::Memory(_) | Destination::Turned(_) => true,
+            Destination::Tiles(_) => self.depth_blocks > 1,
+        };
+        if keeps {
+            list.extend((0..rows.len()).map(|row| Soon {
+                from: c.wrapping_add(row * c_stride),
+                written: true,
+            }));
+        }
+        if let (Destination::Tiles(function), true) = (self.destination, block.last_depth) {
+            function.soon(block.batch, rows.clone(), block.columns.start, list);
         }
         list.truncate(self.elements(block));
     }
