@@ -337,7 +337,8 @@ impl Job<'_> {
         area.filter(|_| matches!(&self.problem.b, Operand::Memory(b) if in_place(b) || rounded))
     }
 
-    /// Lists where the rows of a strip's results and of what its epilogue reads begin.
+    /// Lists where the rows of a strip's results and of what its epilogue reads begin. Sums that
+    /// wait for the rest of the depth may have left the nearer caches.
     fn list_soon(
         &self,
         block: &Block,

@@ -105,6 +105,9 @@ pub(super) struct Rounding {
 /// Floats of a cache line.
 const LINE: usize = 16;
 
+/// Steps of depth between two places where memory is fetched: each costs what half a step does.
+const LOOP: usize = 12;
+
 /// Registers in a row of a packed panel of B.
 pub(super) const PANEL: usize = 2;
 
@@ -169,7 +172,9 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
         let most = ahead
             .iter()
             .fold(call.soon.len(), |most, ahead| most.max(ahead.count));
-        let steps_between = (depth / most.max(1)).max(1);
+        // Where there is much to fetch, several at a time, so that the loop between stays long.
+        let together = (LOOP * most).div_ceil(depth.max(1)).max(1);
+        let steps_between = (depth * together / most.max(1)).max(1);
         let mut left = depth;
         let mut soon = call.soon.iter();
         while left > 0 {
@@ -179,14 +184,16 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
                 }
             };
             let mut steps = left;
-            if let Some(&Soon { from, written }) = soon.next() {
-                fetch(from.wrapping_add(call.soon_offset), written);
-                steps = steps_between;
-            }
-            for ahead in &mut ahead {
-                if let Some(from) = ahead.next() {
-                    fetch(from, false);
+            for _ in 0..together {
+                if let Some(&Soon { from, written }) = soon.next() {
+                    fetch(from.wrapping_add(call.soon_offset), written);
                     steps = steps_between;
+                }
+                for ahead in &mut ahead {
+                    if let Some(from) = ahead.next() {
+                        fetch(from, false);
+                        steps = steps_between;
+                    }
                 }
             }
             let steps = steps.min(left);

@@ -9,7 +9,7 @@ use super::super::vector::combine;
 use super::grid::share;
 use super::moves::{fill, row_address};
 use super::program::{Code, Pending, Tiling, Walk};
-use super::run::{LoopProgram, State};
+use super::run::{LoopProgram, State, Tile};
 
 /// Rows whose sum is kept by itself, so that sums over all rows do not depend on who worked
 /// on which.
@@ -97,11 +97,30 @@ impl LoopProgram {
         unsafe {
             let state = &mut *self.frames[worker].0.get();
             self.begin_block(state, rows.start, &columns);
+            // Tiles that are no wider than a chunk move from row to row as a whole.
+            let whole = columns.len() <= width;
+            let range = (columns.start, columns.end);
+            let mut tile = Tile {
+                rows: 1,
+                columns: columns.len(),
+                first_column: columns.start,
+                range,
+            };
             for (number, row) in rows.clone().enumerate() {
+                if !whole || number == 0 || !self.next_row(state) {
+                    self.enter_row(state, row, range);
+                    if whole {
+                        self.move_to(state, columns.start);
+                    }
+                }
                 let product = product.add(number * stride);
-                let mut tile = self.enter_row(state, row, (columns.start, columns.end));
+                state.table[usize::from(self.code.product)] = product;
                 for phase in &self.code.phases {
                     self.execute(state, &phase.row, &tile, 1);
+                    if whole {
+                        self.execute(state, &phase.column, &tile, tile.columns);
+                        continue;
+                    }
                     for first in columns.clone().step_by(width) {
                         tile.first_column = first;
                         tile.columns = width.min(columns.end - first);
@@ -117,6 +136,24 @@ impl LoopProgram {
             }
             self.end_block(state, rows.end, &columns);
         }
+    }
+
+    /// Moves everything on to the next row, if it lies as far from this one as this one from
+    /// the one before.
+    fn next_row(&self, state: &mut State) -> bool {
+        let (Some(&length), Some(along)) = (self.code.outer.last(), state.index.last_mut()) else {
+            return false;
+        };
+        if *along + 1 >= length {
+            return false;
+        }
+        *along += 1;
+        for walk in &self.code.walks {
+            let place = &mut state.table[usize::from(walk.slot)];
+            let step = walk.strides.last().copied().unwrap_or(0);
+            *place = walk.element.step(*place, step);
+        }
+        true
     }
 
     /// Lists where the memory of some rows begins that a tile reads or writes along its
