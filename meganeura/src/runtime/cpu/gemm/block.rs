@@ -349,7 +349,6 @@ impl Job<'_> {
     ) {
         list.clear();
         let in_memory = matches!(self.destination, Destination::Memory(_));
-        // Sums that wait for more depth are more than the second-level cache has room for.
         let waits = (in_memory || !block.first_depth).then_some(c);
         if let Some((c, c_stride)) = in_room.or(waits) {
             list.extend((0..rows.len()).map(|row| Soon {
