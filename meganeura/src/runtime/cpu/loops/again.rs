@@ -1,9 +1,9 @@
 //! Values made again where that needs no more loads than to keep them.
 //!
 //! A value that a later phase reads goes to memory and comes back. If it is a sum, difference or
-//! product of something that the later phase has at hand or may load instead, making it again
-//! saves the way there; so do comparisons, and the numbers of columns. Only loops in machine code gain: a step by itself goes through memory
-//! anyway.
+//! product of something that the later phase has at hand or may load instead, making it again saves
+//! the way there; so do comparisons, and the numbers of columns. Only loops in machine code gain: a
+//! step by itself goes through memory anyway.
 
 use super::super::vector::machine::Slot;
 use super::super::vector::{Form, Kind};
