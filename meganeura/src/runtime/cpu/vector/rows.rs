@@ -224,6 +224,7 @@ unsafe fn gather_pairs<L: Lanes>(even: *mut f32, odd: *mut f32, memory: &Rows<'_
             for i in (0..columns).step_by(L::COUNT) {
                 let count = L::COUNT.min(columns - i);
                 fetch_pairs::<false>(next.wrapping_add(2 * i));
+                // Whole vectors, as constants, need no masks.
                 let (first, second) = match count == L::COUNT {
                     true => L::load_pairs(from.add(2 * i), L::COUNT),
                     false => L::load_pairs(from.add(2 * i), count),
@@ -259,6 +260,7 @@ unsafe fn scatter_pairs<L: Lanes>(even: *mut f32, odd: *mut f32, memory: &Rows<'
                 fetch_pairs::<true>(next.wrapping_add(2 * i));
                 let first = load(even.add(row * columns + i), count);
                 let second = load(odd.add(row * columns + i), count);
+                // As above.
                 match count == L::COUNT {
                     true => first.store_pairs(second, to.add(2 * i), L::COUNT),
                     false => first.store_pairs(second, to.add(2 * i), count),
