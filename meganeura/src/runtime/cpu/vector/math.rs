@@ -52,12 +52,9 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
     reason = "the best polynomial's coefficient, not the constant"
 )]
 pub(super) fn exp2<L: Lanes>(x: L) -> L {
-    // Beyond these the result is infinity or 0. A NaN passes both.
-    let x = x.constant(-151.0).larger(x);
-    let x = x.constant(129.0).smaller(x);
-    let n = x.round();
+    let (n, rest) = x.power_parts();
     let value = polynomial(
-        x.subtract(n),
+        rest,
         [
             1.0,
             0.693_147,
