@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::operand::{Matrix, Operand, Target};
 use super::sight::{Sight, common, seeing, seen};
-use super::{AHEAD, AttentionProgram, HALF, KEYS, Layout, Pass, blocks};
-use crate::runtime::cpu::gemm::tiles::{Left, Queue};
+use super::{AHEAD, AttentionProgram, KEYS, Layout, Pass, blocks};
+use crate::runtime::cpu::gemm::tiles::{Left, Queue, SPAN, Span};
 use crate::runtime::cpu::pool::Pool;
 use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
 
@@ -15,9 +15,6 @@ use crate::runtime::cpu::vector::softmax::{Numbers, QUERIES, Tile};
 const BLOCK: usize = 128;
 /// From one key's probabilities to the next, an odd number of cache lines.
 const STRIDE: usize = BLOCK + QUERIES;
-/// The logarithm of the multiply-adds of a register for each row that is fetched ahead: a block's
-/// are enough for what the next one has of queries, and for the next head's keys.
-const PACE: u32 = 7;
 /// Tiles of a block.
 const TILES: usize = BLOCK / QUERIES;
 
@@ -80,7 +77,7 @@ struct Block {
     upstream: Matrix,
     gradients: Option<Matrix>,
     /// For each small tile, whether its gradients have been begun.
-    begun: [bool; BLOCK / HALF],
+    begun: [bool; BLOCK / SPAN],
     /// Normalizers, to the base 2.
     shifts: [Numbers; TILES],
     means: [Numbers; TILES],
@@ -89,8 +86,8 @@ struct Block {
 /// The tiles of keys that some keys lie in.
 fn whole_tiles(some: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
     let [start, end] = [some.start - keys.start, some.end - keys.start];
-    let end = end.next_multiple_of(HALF).min(keys.len());
-    keys.start + start / HALF * HALF..keys.start + end
+    let end = end.next_multiple_of(SPAN).min(keys.len());
+    keys.start + start / SPAN * SPAN..keys.start + end
 }
 
 impl AttentionProgram {
@@ -127,7 +124,7 @@ impl AttentionProgram {
             probabilities: layout.take(KEYS * STRIDE),
             scores: layout.take(KEYS * STRIDE),
             mask: layout.take(KEYS * QUERIES),
-            begun: layout.take(kernel.keys.div_ceil(HALF)),
+            begun: layout.take(kernel.keys.div_ceil(SPAN)),
             total: layout.total,
         }
     }
@@ -153,7 +150,7 @@ impl AttentionProgram {
             value: None,
             scratch,
             places: self.backward_scratch(),
-            queue: RefCell::new(Queue::new(PACE)),
+            queue: RefCell::new(Queue::new()),
         };
         // SAFETY (of all tasks): the caller's promise; each has rows of the results and its
         // worker's scratch memory for itself.
@@ -298,7 +295,7 @@ impl AttentionProgram {
             };
             let keys = rows(&self.key, kernel.width, places.keys);
             task.place(places.begun)
-                .write_bytes(0, task.keys.len().div_ceil(HALF));
+                .write_bytes(0, task.keys.len().div_ceil(SPAN));
             let [width, value_width] = self.padded();
             let gradients = |target: Option<&Target>, place, stride| {
                 let from = task.place(place);
@@ -340,7 +337,7 @@ impl AttentionProgram {
                 rows,
                 upstream: rows,
                 gradients,
-                begun: [false; BLOCK / HALF],
+                begun: [false; BLOCK / SPAN],
                 shifts: [Numbers([0.0; QUERIES]); TILES],
                 means: [Numbers([0.0; QUERIES]); TILES],
             };
@@ -392,14 +389,10 @@ impl AttentionProgram {
                 for tile in blocks(queries.clone(), QUERIES) {
                     self.probabilities(task, block, &tile, keys);
                 }
-                for half in blocks(queries, HALF) {
-                    self.add_to_queries(task, of_keys, block, &half, keys);
-                }
+                self.add_to_queries(task, of_keys, block, &queries, keys);
             }
             if task.key.is_some() || task.value.is_some() {
-                for tile in blocks(keys.clone(), HALF) {
-                    self.add_to_keys(task, of_keys, block, &tile, keys);
-                }
+                self.add_to_keys(task, of_keys, block, keys);
             }
         }
     }
@@ -512,24 +505,39 @@ impl AttentionProgram {
         queries: &Range<usize>,
         keys: &Range<usize>,
     ) {
-        let kernel = &self.kernel;
-        let seen = common(&seen(kernel, queries), keys);
-        let Some(gradients) = block.gradients.filter(|_| !seen.is_empty()) else {
+        let Some(gradients) = block.gradients else {
             return;
         };
-        let lane = queries.start - block.queries.start;
-        let size = [queries.len(), kernel.width, seen.len()];
-        let left = (seen.start - keys.start) * STRIDE + lane;
-        let left = task.place(task.places.scores).wrapping_add(left);
+        let (lane, key) = (
+            queries.start - block.queries.start,
+            keys.start - task.keys.start,
+        );
+        let mut spans = [Span::default(); 2 * QUERIES / SPAN];
+        let (mut tiles, mut some) = (0, false);
+        for (span, half) in spans.iter_mut().zip(blocks(queries.clone(), SPAN)) {
+            let seen = common(&seen(&self.kernel, &half), keys);
+            *span = Span {
+                first: seen.start - keys.start,
+                count: seen.len(),
+                accumulate: block.begun[lane / SPAN + tiles],
+            };
+            some |= !seen.is_empty();
+            tiles += 1;
+        }
+        if !some {
+            return;
+        }
+        block.begun[lane / SPAN..lane / SPAN + tiles].fill(true);
+        let left = task.place(task.places.scores).wrapping_add(lane);
         let left = Left::Columns(left, STRIDE);
-        let right = of_keys.rows.right(seen.start - task.keys.start);
+        let right = of_keys.rows.right(key);
+        let size = [queries.len(), self.kernel.width];
         let to = (gradients.row(lane), gradients.stride);
-        let begun = std::mem::replace(&mut block.begun[lane / HALF], true);
         // SAFETY: the caller's promise.
         unsafe {
             self.tiles
-                .multiply(size, left, right, to, begun, &task.queue)
-        };
+                .multiply_each(size, &spans[..tiles], left, right, to, &task.queue);
+        }
     }
 
     /// The gradients of some keys and values, from the queries of a block that see them.
@@ -538,17 +546,27 @@ impl AttentionProgram {
         task: &Task<'_>,
         of_keys: &Keys,
         block: &Block,
-        tile: &Range<usize>,
         keys: &Range<usize>,
     ) {
         let (kernel, places) = (&self.kernel, &task.places);
-        let queries = common(&seeing(kernel, tile), &block.queries);
-        if queries.is_empty() {
+        let first = keys.start - task.keys.start;
+        let begun = task.place(places.begun).wrapping_add(first / SPAN);
+        let mut spans = [Span::default(); KEYS / SPAN];
+        let (mut tiles, mut some) = (0, false);
+        for (span, tile) in spans.iter_mut().zip(blocks(keys.clone(), SPAN)) {
+            let queries = common(&seeing(kernel, &tile), &block.queries);
+            *span = Span {
+                first: queries.start - block.queries.start,
+                count: queries.len(),
+                // SAFETY: there is one for each tile.
+                accumulate: unsafe { *begun.add(tiles) } != 0.0,
+            };
+            some |= !queries.is_empty();
+            tiles += 1;
+        }
+        if !some {
             return;
         }
-        let first = queries.start - block.queries.start;
-        let (from, to) = (tile.start - keys.start, tile.start - task.keys.start);
-        let begun = task.place(places.begun).wrapping_add(to / HALF);
         let products = [
             (of_keys.gradients, places.scores, block.rows, kernel.width),
             (
@@ -560,19 +578,19 @@ impl AttentionProgram {
         ];
         for (gradients, left, right, columns) in products {
             let Some(gradients) = gradients else { continue };
-            let size = [tile.len(), columns, queries.len()];
+            let left = Left::Rows(task.place(left), STRIDE);
+            let to = (gradients.row(first), gradients.stride);
+            let (size, right) = ([keys.len(), columns], right.right(0));
             // SAFETY: the caller's promise.
             unsafe {
-                let left = Left::Rows(task.place(left).add(from * STRIDE + first), STRIDE);
-                let to = (gradients.row(to), gradients.stride);
-                let right = right.right(first);
-                let begun = *begun != 0.0;
                 self.tiles
-                    .multiply(size, left, right, to, begun, &task.queue);
+                    .multiply_each(size, &spans[..tiles], left, right, to, &task.queue);
             }
         }
-        // SAFETY: the caller's promise.
-        unsafe { *begun = 1.0 };
+        for tile in 0..tiles {
+            // SAFETY: there is one for each tile.
+            unsafe { *begun.add(tile) = 1.0 };
+        }
     }
 
     /// Completes the gradients of a block of queries.
@@ -582,7 +600,7 @@ impl AttentionProgram {
         };
         // SAFETY: the caller's promise.
         unsafe {
-            for (rows, begun) in blocks(0..block.queries.len(), HALF).zip(block.begun) {
+            for (rows, begun) in blocks(0..block.queries.len(), SPAN).zip(block.begun) {
                 if !begun {
                     gradients.clear(rows, self.kernel.width);
                 }
@@ -603,7 +621,7 @@ impl AttentionProgram {
             };
             // SAFETY: the caller's promise.
             unsafe {
-                for (index, rows) in blocks(0..task.keys.len(), HALF).enumerate() {
+                for (index, rows) in blocks(0..task.keys.len(), SPAN).enumerate() {
                     if *task.place(task.places.begun).add(index) == 0.0 {
                         gradients.clear(rows, width);
                     }

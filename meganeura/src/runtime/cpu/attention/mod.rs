@@ -35,8 +35,6 @@ use crate::schedule::attention::{AttentionKernel, AttentionPass};
 
 /// Keys of a block.
 const KEYS: usize = 128;
-/// Queries, or keys, of the small tiles in which products end where nothing more is seen.
-const HALF: usize = QUERIES / 2;
 /// Keys of the next head that are fetched ahead: more would not stay in the second-level cache.
 const AHEAD: usize = 256;
 /// Products that are worth sharing among threads.

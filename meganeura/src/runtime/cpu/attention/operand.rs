@@ -138,12 +138,8 @@ impl Operand {
     /// Rows of a head, to be fetched.
     pub fn soon(&self, [batch, head]: [usize; 2], times: Range<usize>, width: usize) -> Soon {
         let apart = self.column == 1 && matches!(self.element, Element::Float);
-        Soon {
-            from: self.row(batch, times.start, head),
-            stride: self.time,
-            rows: if apart { times.len() } else { 0 },
-            width,
-        }
+        let rows = if apart { times.len() } else { 0 };
+        Soon::rows(self.row(batch, times.start, head), self.time, rows, width)
     }
 
     /// Copies rows of a head.
@@ -267,12 +263,9 @@ impl Target {
 
     /// Rows of a head, to be fetched.
     pub fn soon(&self, at: [usize; 2], times: Range<usize>) -> Soon {
-        Soon {
-            from: self.row(at, times.start),
-            stride: self.heads * self.width,
-            rows: if self.in_place() { times.len() } else { 0 },
-            width: self.width,
-        }
+        let rows = if self.in_place() { times.len() } else { 0 };
+        let stride = self.heads * self.width;
+        Soon::rows(self.row(at, times.start), stride, rows, self.width)
     }
 
     /// Rows of a head where they lie, or in scratch memory, from where [`Target::store`] writes them.
