@@ -190,3 +190,6 @@ impl Tiles {
         unsafe { (self.kernels.transpose)(&lines, to, to_stride) };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,25 +58,30 @@ pub(super) struct Sweeps {
 const PACE: usize = 32;
 
 impl Sweeps {
-    /// Those of the instruction set that the contraction engine uses.
+    /// Those that this CPU can run, the fastest first, as the contraction engine's kernels.
+    pub fn available() -> Vec<&'static Sweeps> {
+        let mut sweeps = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") {
+                sweeps.push(&AVX512);
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                sweeps.push(&AVX2);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("neon") {
+            sweeps.push(&NEON);
+        }
+        sweeps.push(&PORTABLE);
+        sweeps
+    }
+
+    /// The fastest.
     pub fn best() -> &'static Sweeps {
         static BEST: OnceLock<&'static Sweeps> = OnceLock::new();
-        BEST.get_or_init(|| {
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx512f") {
-                    return &AVX512;
-                }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                    return &AVX2;
-                }
-            }
-            #[cfg(target_arch = "aarch64")]
-            if std::arch::is_aarch64_feature_detected!("neon") {
-                return &NEON;
-            }
-            &PORTABLE
-        })
+        BEST.get_or_init(|| Sweeps::available()[0])
     }
 
     /// Rows of the tallest tile.
