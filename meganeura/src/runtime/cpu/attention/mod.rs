@@ -6,8 +6,8 @@
 //!
 //! Scores are computed transposed, for tiles of as many queries as a tile of
 //! [`softmax`](super::vector::softmax) has lanes: maxima, sums and normalizers then need no step
-//! across lanes. All products are those of the contraction engine's micro-kernels, which reach 94 to
-//! 99 % of the peak on tiles this small. They end at the last key that a few queries see.
+//! across lanes. Products go over many small [`tiles`](super::gemm::tiles) in one call, each of which
+//! ends at the last key that its queries see; they reach 95 to 98 % of the peak.
 //!
 //! A tile of scores of 128 keys (8 KiB) lies in the first-level cache with what meets it; a head's
 //! keys, values and their gradients pass through it once for 16 (forward) or 128 queries (backward).
