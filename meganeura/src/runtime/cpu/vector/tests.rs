@@ -172,13 +172,18 @@ fn powers_of_two_keep_their_bound() {
         };
         // SAFETY: the tile is the numbers, and the set is there.
         unsafe { (Loops::of(set).powers)(tile, &mut { Seen::NOTHING }) };
+        let bound = match set {
+            InstructionSet::Portable => 3.0,
+            #[cfg(target_arch = "x86_64")]
+            _ => 2.0,
+        };
         for (&x, &power) in numbers.iter().zip(&powers) {
             let exact = f64::from(x).exp2();
             if f64::from(exact as f32) == f64::from(power) || (x.is_nan() && power.is_nan()) {
                 continue;
             }
             let places = (f64::from(power) - exact).abs() / last_place(exact);
-            assert!(places <= 2.0, "{set:?}: 2^{x} = {power}, not {exact}");
+            assert!(places <= bound, "{set:?}: 2^{x} = {power}, not {exact}");
         }
     }
 }
