@@ -2,214 +2,92 @@
 
 use std::ops::Range;
 
-use super::encode::{
-    self, Assembler, BASES, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, Vector,
-};
+use super::encode::{self, Assembler, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, Vector};
+use super::registers::Registers;
 use super::trace::{Binary, Comparison, Instruction, Recording, Slot, Unary, Value};
 use crate::ir::Combine;
 
-/// The vector registers.
-const VECTORS: u8 = 32;
-/// How many vectors a fold keeps at most, so that none waits for the one before.
-const CHAINS: u8 = 4;
-/// Longer bodies are not repeated for their own sake.
-const SHORT: usize = 16;
-/// Bodies of loops are not repeated beyond so many instructions.
-const LONG: usize = 160;
+/// Numbers of vectors that take turns at every instruction, if there are registers enough. A body
+/// waits for itself most of the time, and the processor sees only a few of them at once.
+const TOGETHER: [u8; 2] = [2, 1];
 
 /// Code for a recording, if there are registers enough.
 pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
-    let plan = Registers::plan(recording)?;
-    let mut emitter = Emitter {
-        plan: &plan,
-        recording,
-        code: Assembler::default(),
-        places: vec![None; recording.instructions.len()],
-        vectors: plan.free.clone(),
-        masks: MASKS.rev().collect(),
-    };
-    emitter.enter()?;
-    let repeated = (plan.chains > 1).then(|| {
-        emitter.code.compare(plan.chains);
-        let short = emitter.code.jump(Condition::Below);
-        let head = emitter.code.loop_head();
-        for copy in 0..plan.chains {
-            emitter.body(copy, false)?;
-        }
-        emitter.code.advance(plan.chains);
-        emitter.code.compare(plan.chains);
-        emitter.code.jump_back(Condition::NotBelow, head);
-        emitter.code.land(short);
-        Some(())
-    });
-    if repeated == Some(None) {
-        return None;
-    }
-    emitter.code.compare(1);
-    let none = emitter.code.jump(Condition::Below);
-    let head = emitter.code.loop_head();
-    emitter.body(0, false)?;
-    emitter.code.advance(1);
-    emitter.code.compare(1);
-    emitter.code.jump_back(Condition::NotBelow, head);
-    emitter.code.land(none);
-    emitter.code.rest();
-    let none = emitter.code.jump(Condition::Zero);
-    emitter.body(0, true)?;
-    emitter.code.land(none);
-    emitter.leave()?;
-    Some(emitter.code.finish())
-}
-
-/// Which register holds what all the time.
-struct Registers {
-    /// How many instructions come before the loop.
-    before: usize,
-    /// The base register of each slot whose elements are read or written.
-    streams: Vec<(Slot, u8)>,
-    /// The constants, splats and counts that are in registers before the loop.
-    ready: Vec<(Value, Vector)>,
-    /// Of each fold, the registers of its chains.
-    folds: Vec<(usize, Vec<Vector>)>,
-    /// Copies of the body in the loop.
-    chains: u8,
-    free: Vec<Vector>,
-    /// For each value, the last instruction that uses it.
-    last: Vec<usize>,
-}
-
-impl Registers {
-    fn plan(recording: &Recording) -> Option<Self> {
-        let instructions = &recording.instructions;
-        let before = recording.before;
-        let mut last: Vec<usize> = (0..instructions.len()).collect();
-        let mut slots: Vec<Slot> = Vec::new();
-        for (index, instruction) in instructions.iter().enumerate() {
-            for operand in instruction.operands() {
-                last[usize::from(operand)] = index;
-            }
-            if let Instruction::Load(slot)
-            | Instruction::Store(slot, _)
-            | Instruction::Fetch { slot, .. } = instruction
-                && index >= before
-                && !slots.contains(slot)
-            {
-                slots.push(*slot);
-            }
-        }
-        if slots.len() > BASES.len() {
-            return None;
-        }
-        let which = |wanted: fn(&Instruction) -> bool| {
-            let all = instructions.iter().enumerate();
-            let found = all.filter(move |(_, instruction)| wanted(instruction));
-            found.map(|(index, _)| index).collect::<Vec<usize>>()
-        };
-        let folds = which(|i| matches!(i, Instruction::Fold(..) | Instruction::Whole(..)));
-        let mut splats = which(|i| matches!(i, Instruction::Splat(_)));
-        splats.retain(|&splat| splat >= before);
-        splats.extend(which(|i| matches!(i, Instruction::Count(_))));
-        let mut constants = which(|i| matches!(i, Instruction::Constant(_)));
-        constants.retain(|&constant| last[constant] >= before);
-        alive(recording, &last, 0..before)?;
-        let kept = (0..before).filter(|&value| last[value] >= before);
-        let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
-        let most = alive(recording, &last, before..instructions.len())?;
-        let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
-        let copies = match folds.len() {
-            0 if instructions.len() > SHORT => 1,
-            _ => CHAINS,
-        };
-        let fits = |chains: u8| {
-            folds.len() * usize::from(chains) <= usize::from(room)
-                && (chains == 1 || instructions.len() * usize::from(chains) <= LONG)
-        };
-        let chains = [CHAINS, 2, 1]
-            .into_iter()
-            .find(|&c| c <= copies && fits(c))?;
-        let fixed = folds.len() as u8 * chains;
-        // What is used in every iteration is best at hand, as far as there is room.
-        constants.truncate(usize::from(room - fixed));
-        let mut free: Vec<Vector> = (0..VECTORS).collect();
-        let mut take = || free.pop().unwrap_or_default();
-        let fixed = splats.into_iter().chain(constants);
-        let ready = fixed.map(|value| (value as Value, take())).collect();
-        let chained = |fold| (fold, (0..chains).map(|_| take()).collect());
-        let folds = folds.into_iter().map(chained).collect();
-        let streams = slots.into_iter().zip(BASES).collect();
-        Some(Registers {
-            before,
-            streams,
-            ready,
-            folds,
-            chains,
-            free,
-            last,
-        })
-    }
-}
-
-/// How many registers some instructions need at once for what they make, if no constant is in one
-/// already.
-fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<usize> {
-    let instructions = &recording.instructions;
-    let mut alive: usize = 0;
-    let mut most: usize = 0;
-    for index in range.clone() {
-        let instruction = instructions[index];
-        let constant = |operand: &Value| {
-            let operand = instructions[usize::from(*operand)];
-            matches!(operand, Instruction::Constant(_))
-        };
-        let constants = instruction.operands().filter(constant).count();
-        // The result, what a fold of NaNs needs, and constants while they are used.
-        most = most.max(alive + 2 + constants);
-        let mut dead: Vec<Value> = instruction.operands().collect();
-        dead.sort_unstable();
-        dead.dedup();
-        let dead = dead.into_iter().map(usize::from).filter(|&operand| {
-            let made = range.contains(&operand) && recording.makes(operand);
-            made && last[operand] == index
-        });
-        let made = recording.makes(index) && last[index] > index;
-        alive = (alive + usize::from(made)).checked_sub(dead.count())?;
-    }
-    Some(most).filter(|&most| most <= usize::from(VECTORS))
-}
-
-impl Recording {
-    /// Whether an instruction puts something in a vector register when its turn comes.
-    fn makes(&self, index: usize) -> bool {
-        match self.instructions[index] {
-            Instruction::Splat(_) => index < self.before,
-            instruction => in_vector(instruction),
-        }
-    }
-}
-
-/// Whether a value is a vector that is computed or loaded.
-fn in_vector(instruction: Instruction) -> bool {
-    matches!(
-        instruction,
-        Instruction::Load(_)
-            | Instruction::Unary(..)
-            | Instruction::Binary(..)
-            | Instruction::MultiplyAdd(..)
-            | Instruction::Blend { .. }
-    )
+    TOGETHER.into_iter().find_map(|together| {
+        let plan = Registers::plan(recording, together)?;
+        Emitter::new(recording, &plan).emit()
+    })
 }
 
 struct Emitter<'a> {
     plan: &'a Registers,
     recording: &'a Recording,
     code: Assembler,
-    /// The register of each value that is in one now.
+    /// The register of each value that is in one now, for all vectors that take turns.
     places: Vec<Option<u8>>,
+    /// Whose turn it is.
+    turn: usize,
     vectors: Vec<Vector>,
     masks: Vec<Mask>,
 }
 
-impl Emitter<'_> {
+impl<'a> Emitter<'a> {
+    fn new(recording: &'a Recording, plan: &'a Registers) -> Self {
+        let values = recording.instructions.len() * usize::from(plan.together);
+        Emitter {
+            plan,
+            recording,
+            code: Assembler::default(),
+            places: vec![None; values],
+            turn: 0,
+            vectors: plan.free.clone(),
+            masks: MASKS.rev().collect(),
+        }
+    }
+
+    fn emit(mut self) -> Option<Vec<u8>> {
+        let chains = self.plan.chains;
+        self.enter()?;
+        if chains > 1 {
+            self.code.compare(chains);
+            let short = self.code.jump(Condition::Below);
+            let head = self.code.loop_head();
+            for first in (0..chains).step_by(usize::from(self.plan.together)) {
+                self.body(first..first + self.plan.together, false)?;
+            }
+            self.code.advance(chains);
+            self.code.compare(chains);
+            self.code.jump_back(Condition::NotBelow, head);
+            self.code.land(short);
+        }
+        self.code.compare(1);
+        let none = self.code.jump(Condition::Below);
+        let head = self.code.loop_head();
+        self.body(0..1, false)?;
+        self.code.advance(1);
+        self.code.compare(1);
+        self.code.jump_back(Condition::NotBelow, head);
+        self.code.land(none);
+        self.code.rest();
+        let none = self.code.jump(Condition::Zero);
+        self.body(0..1, true)?;
+        self.code.land(none);
+        self.leave()?;
+        Some(self.code.finish())
+    }
+
+    /// Where the register of a value stands for the vector whose turn it is.
+    fn at(&self, value: usize) -> usize {
+        let shared = match self.recording.instructions[value] {
+            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => true,
+            _ => value < self.plan.before,
+        };
+        match shared {
+            true => value,
+            false => value + self.turn * self.recording.instructions.len(),
+        }
+    }
+
     fn instruction(&self, value: Value) -> Instruction {
         self.recording.instructions[usize::from(value)]
     }
@@ -350,48 +228,59 @@ impl Emitter<'_> {
         Some(())
     }
 
-    /// The work on one vector: the `copy`th after the index, or what is left of one.
-    fn body(&mut self, copy: u8, rest: bool) -> Option<()> {
-        let mask = if rest { REST } else { 0 };
+    /// The work on some vectors after the index, or what is left of one. They take turns.
+    fn body(&mut self, copies: Range<u8>, rest: bool) -> Option<()> {
         for index in self.plan.before..self.recording.instructions.len() {
-            let instruction = self.recording.instructions[index];
-            match instruction {
-                Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => {}
-                Instruction::Load(slot) => {
-                    let to = self.vectors.pop()?;
-                    let from = Operand::Stream(self.base(slot)?, copy);
-                    self.code.masked(encode::LOAD, to, 0, from, mask, true);
-                    self.places[index] = Some(to);
-                }
-                Instruction::Fetch {
-                    slot,
-                    bytes,
-                    written,
-                } => {
-                    let bytes = bytes + u32::from(copy) * 64;
-                    self.code.fetch(self.base(slot)?, bytes, written);
-                }
-                Instruction::Store(slot, value) => {
-                    let to = Operand::Stream(self.base(slot)?, copy);
-                    let (from, temporary) = self.operand(value)?;
-                    self.code.masked(encode::STORE, from, 0, to, mask, false);
-                    self.release(index, instruction, [temporary, None, None]);
-                }
-                Instruction::Fold(how, value, _) | Instruction::Whole(how, value, _) => {
-                    let mut folds = self.plan.folds.iter();
-                    let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
-                    let to = chains[usize::from(copy)];
-                    let (from, temporary) = self.operand(value)?;
-                    self.combine(how, to, from, mask)?;
-                    self.release(index, instruction, [temporary, None, None]);
-                }
-                _ => self.compute(index, instruction)?,
-            }
-            if self.plan.last[index] == index {
-                self.free(index);
+            for copy in copies.clone() {
+                self.turn = usize::from(copy - copies.start);
+                self.step(index, copy, rest)?;
             }
         }
+        self.turn = 0;
         self.count_on()
+    }
+
+    /// One instruction's work on a vector.
+    fn step(&mut self, index: usize, copy: u8, rest: bool) -> Option<()> {
+        let mask = if rest { REST } else { 0 };
+        let instruction = self.recording.instructions[index];
+        match instruction {
+            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => {}
+            Instruction::Load(slot) => {
+                let to = self.vectors.pop()?;
+                let from = Operand::Stream(self.base(slot)?, copy);
+                self.code.masked(encode::LOAD, to, 0, from, mask, true);
+                let at = self.at(index);
+                self.places[at] = Some(to);
+            }
+            Instruction::Fetch {
+                slot,
+                bytes,
+                written,
+            } => {
+                let bytes = bytes + u32::from(copy) * 64;
+                self.code.fetch(self.base(slot)?, bytes, written);
+            }
+            Instruction::Store(slot, value) => {
+                let to = Operand::Stream(self.base(slot)?, copy);
+                let (from, temporary) = self.operand(value)?;
+                self.code.masked(encode::STORE, from, 0, to, mask, false);
+                self.release(index, instruction, [temporary, None, None]);
+            }
+            Instruction::Fold(how, value, _) | Instruction::Whole(how, value, _) => {
+                let mut folds = self.plan.folds.iter();
+                let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
+                let to = chains[usize::from(copy)];
+                let (from, temporary) = self.operand(value)?;
+                self.combine(how, to, from, mask)?;
+                self.release(index, instruction, [temporary, None, None]);
+            }
+            _ => self.compute(index, instruction)?,
+        }
+        if self.plan.last[index] == index {
+            self.free(index);
+        }
+        Some(())
     }
 
     /// Counts are those of the next vector.
@@ -419,7 +308,7 @@ impl Emitter<'_> {
 
     /// The register of a value, and whether it is to be free after this instruction.
     fn operand(&mut self, value: Value) -> Option<(Vector, Option<Vector>)> {
-        if let Some(register) = self.places[usize::from(value)] {
+        if let Some(register) = self.places[self.at(usize::from(value))] {
             return Some((register, None));
         }
         let Instruction::Constant(bits) = self.instruction(value) else {
@@ -429,6 +318,18 @@ impl Emitter<'_> {
         let number = self.code.number(bits);
         self.code.two(encode::BROADCAST, register, number);
         Some((register, Some(register)))
+    }
+
+    /// A value as last operand, which may be a number in memory.
+    fn last_operand(&mut self, value: Value) -> Option<Operand> {
+        match (
+            self.places[self.at(usize::from(value))],
+            self.instruction(value),
+        ) {
+            (Some(register), _) => Some(Operand::Vector(register)),
+            (None, Instruction::Constant(bits)) => Some(self.code.spread(bits)),
+            _ => None,
+        }
     }
 
     /// Frees what an instruction was the last to use.
@@ -447,21 +348,39 @@ impl Emitter<'_> {
         match self.recording.instructions[value] {
             Instruction::Constant(_) | Instruction::Count(_) => {}
             Instruction::Splat(_) if value >= self.plan.before => {}
-            Instruction::Compare(..) => self.masks.extend(self.places[value].take()),
-            _ => self.vectors.extend(self.places[value].take()),
+            Instruction::Compare(..) => {
+                let at = self.at(value);
+                self.masks.extend(self.places[at].take());
+            }
+            _ => {
+                let at = self.at(value);
+                self.vectors.extend(self.places[at].take());
+            }
         }
     }
 
     fn multiply_add(&mut self, index: usize, [a, b, c]: [Value; 3]) -> Option<()> {
         let to = self.vectors.pop()?;
-        let (first, one) = self.operand(a)?;
-        self.code.two(MOVE, to, Operand::Vector(first));
-        let ((b, two), (c, three)) = (self.operand(b)?, self.operand(c)?);
-        let c = Operand::Vector(c);
-        self.code.three(encode::MULTIPLY_ADD, to, b, c);
+        match self.last_operand(a)? {
+            Operand::Spread(number) => self.code.two(encode::BROADCAST, to, Operand::Pool(number)),
+            first => self.code.two(MOVE, to, first),
+        }
+        // One of the two may be in memory.
+        let temporary = match (self.last_operand(b)?, self.last_operand(c)?) {
+            (Operand::Vector(b), c) => {
+                self.code.three(encode::MULTIPLY_ADD, to, b, c);
+                None
+            }
+            (b, _) => {
+                let (c, temporary) = self.operand(c)?;
+                self.code.three(encode::MULTIPLY_ADD_LAST, to, c, b);
+                temporary
+            }
+        };
         let instruction = self.recording.instructions[index];
-        self.release(index, instruction, [one, two, three]);
-        self.places[index] = Some(to);
+        self.release(index, instruction, [temporary, None, None]);
+        let at = self.at(index);
+        self.places[at] = Some(to);
         Some(())
     }
 
@@ -479,19 +398,19 @@ impl Emitter<'_> {
             Some(a) => self.operand(a)?,
             None => (0, None),
         };
-        let (b, two) = self.operand(b)?;
+        let b = self.last_operand(b)?;
         let mask = match mask {
-            Some(mask) => self.places[usize::from(mask)]?,
+            Some(mask) => self.places[self.at(usize::from(mask))]?,
             None => 0,
         };
-        self.release(index, instruction, [one, two, None]);
+        self.release(index, instruction, [one, None, None]);
         let to = match instruction {
             Instruction::Compare(..) => self.masks.pop()?,
             _ => self.vectors.pop()?,
         };
-        let b = Operand::Vector(b);
         self.code.masked(opcode, to, a, b, mask, false);
-        self.places[index] = Some(to);
+        let at = self.at(index);
+        self.places[at] = Some(to);
         Some(())
     }
 }

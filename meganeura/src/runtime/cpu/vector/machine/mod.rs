@@ -10,6 +10,7 @@
 mod emit;
 mod encode;
 mod pages;
+mod registers;
 #[cfg(test)]
 mod tests;
 mod trace;
