@@ -6,7 +6,6 @@
 
 use super::prepare::element;
 use super::problem::{Operand, Problem};
-use super::split;
 use std::ops::Range;
 
 /// Columns of places in memory that a micro-kernel fetches between its steps, from each as much
@@ -84,51 +83,148 @@ impl Area {
         })
     }
 
-    /// The share of one of several calls, each of which fetches `width` floats from a place.
-    pub fn share(&self, width: usize, calls: usize, call: usize) -> Ahead {
-        let pieces = self.length.div_ceil(width).max(1);
-        // Neighbouring calls fetch one piece of each line.
-        let calls_for_a_piece = (calls / pieces).max(1);
-        let part = match pieces <= calls {
-            true => {
-                (call / calls_for_a_piece).min(pieces)..(call / calls_for_a_piece + 1).min(pieces)
-            }
-            false => split::part(pieces, 1, calls, call),
-        };
-        if part.is_empty() {
+    /// The shares of several tiles, each of which fetches `width` floats from a place.
+    pub fn shares(&self, width: usize, tiles: usize) -> Shares {
+        let count = self.length.div_ceil(width).max(1);
+        let mut pieces = Cuts::new(count, count.min(tiles).max(1));
+        Shares {
+            area: *self,
+            width,
+            // Neighbouring tiles fetch one piece of each line.
+            lines: Cuts::new(self.lines, (tiles / count).max(1)),
+            piece: pieces.next(),
+            pieces,
+        }
+    }
+}
+
+/// The shares of tiles, one after the other. Tiles may be small, so that there are divisions only
+/// where a walk over them begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    area: Area,
+    width: usize,
+    /// The lines of neighbouring tiles, which fetch the same pieces of them.
+    lines: Cuts,
+    /// The pieces of a line: where the next tile's begin, and where they end.
+    piece: [usize; 2],
+    pieces: Cuts,
+}
+
+impl Shares {
+    pub const NOTHING: Shares = Shares {
+        area: Area {
+            from: std::ptr::null(),
+            lines: 0,
+            stride: 0,
+            length: 0,
+        },
+        width: 0,
+        lines: Cuts::NOTHING,
+        piece: [0, 0],
+        pieces: Cuts::NOTHING,
+    };
+
+    /// The share of the next tile.
+    #[inline(always)]
+    pub fn next(&mut self) -> Ahead {
+        let [piece, end] = self.piece;
+        if piece == end {
             return Ahead::NOTHING;
         }
-        let lines = split::part(self.lines, 1, calls_for_a_piece, call % calls_for_a_piece);
-        Ahead {
-            from: self
-                .from
-                .wrapping_add(lines.start * self.stride + part.start * width),
-            stride: self.stride,
-            pieces: part.len(),
-            width,
-            piece: 0,
-            count: lines.len() * part.len(),
+        let [line, last] = self.lines.next();
+        if self.lines.left == 0 {
+            self.lines.restart();
+            self.piece = self.pieces.next();
         }
+        let Area { from, stride, .. } = self.area;
+        Ahead {
+            from: from.wrapping_add(line * stride + piece * self.width),
+            stride,
+            pieces: end - piece,
+            width: self.width,
+            piece: 0,
+            count: (last - line) * (end - piece),
+        }
+    }
+}
+
+/// Cuts a length into nearly equal parts, as [`split::part`](super::split::part) does.
+#[derive(Clone, Copy, Debug)]
+struct Cuts {
+    parts: usize,
+    /// How many are left.
+    left: usize,
+    /// Where the next one begins, less so many parts of one.
+    at: usize,
+    error: usize,
+    /// Their length, and so many parts of one.
+    length: usize,
+    rest: usize,
+}
+
+impl Cuts {
+    const NOTHING: Cuts = Cuts {
+        parts: 1,
+        left: 0,
+        at: 0,
+        error: 0,
+        length: 0,
+        rest: 0,
+    };
+
+    fn new(length: usize, parts: usize) -> Cuts {
+        Cuts {
+            parts,
+            left: parts,
+            length: length / parts,
+            rest: length % parts,
+            ..Cuts::NOTHING
+        }
+    }
+
+    /// Where the next part begins and ends, or nothing behind the last one.
+    #[inline(always)]
+    fn next(&mut self) -> [usize; 2] {
+        let begin = self.at;
+        if self.left == 0 {
+            return [begin, begin];
+        }
+        self.left -= 1;
+        self.at += self.length;
+        self.error += self.rest;
+        if self.error >= self.parts {
+            self.error -= self.parts;
+            self.at += 1;
+        }
+        [begin, self.at]
+    }
+
+    #[inline(always)]
+    fn restart(&mut self) {
+        (self.left, self.at, self.error) = (self.parts, 0, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::problem::Matrix;
+    use super::super::split;
     use super::*;
 
     #[test]
-    fn calls_share_an_area() {
+    fn tiles_share_an_area() {
         let data = vec![0.0; 40 * 100];
         let operand = Operand::Memory(Matrix::new(&data, [100, 1]));
         let right = Operand::Memory(Matrix::new(&data, [1, 100]));
         let problem = Problem::new(&[], [40, 40, 100], operand, right).expect("it fits");
         let area = Area::new(&operand, &problem, 0, [4..34, 0..96]).expect("it is dense");
         let mut places = Vec::new();
-        for calls in [10, 3, 2] {
+        for tiles in [100, 10, 3, 2] {
             places.clear();
-            for call in 0..calls {
-                let mut ahead = area.share(32, calls, call);
+            let mut shares = area.shares(32, tiles);
+            for _ in 0..tiles {
+                let mut ahead = shares.next();
                 while let Some(place) = ahead.next() {
                     places.push((place as usize - data.as_ptr() as usize) / 4);
                 }
@@ -136,6 +232,21 @@ mod tests {
             places.sort_unstable();
             let all = (4..34).flat_map(|row| [0, 32, 64].map(|column| row * 100 + column));
             assert_eq!(places, all.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn cuts_are_those_of_parts() {
+        for (length, parts) in [(0, 3), (10, 3), (100, 7), (3, 8), (64, 16)] {
+            let mut cuts = Cuts::new(length, parts);
+            for _ in 0..2 {
+                for index in 0..parts {
+                    let part = split::part(length, 1, parts, index);
+                    assert_eq!(cuts.next(), [part.start, part.end]);
+                }
+                assert_eq!(cuts.next(), [length, length]);
+                cuts.restart();
+            }
         }
     }
 }

@@ -6,11 +6,11 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
-use super::ahead::{Ahead, Area};
+use super::ahead::{Area, Shares};
 use super::choice::Choice;
 use super::dot;
 use super::fold::{self, Pass, Sum};
-use super::kernel::{Call, Kernels};
+use super::kernel::{Along, Call, Kernels};
 use super::pack::Lines;
 use super::prepare::{self, Panel, Rows, Scratch};
 use super::problem::{Epilogue, Matrix, Operand, Problem, Soon, Tile, batch_offset};
@@ -146,35 +146,6 @@ pub(super) struct Block {
     pub worker: usize,
 }
 
-/// What is fetched while a strip is computed.
-struct StripAhead {
-    /// What the next strips read of A that are prepared together.
-    next_a: Option<Area>,
-    /// Which of the strips that were prepared together this is, and of how many.
-    turn: [usize; 2],
-    /// What the next block reads of B, a part of it in each strip.
-    next_b: Option<Area>,
-    /// Whether all of the block's own B is near.
-    fetched: bool,
-    strip: usize,
-    strips: usize,
-}
-
-impl StripAhead {
-    /// The shares of one panel of the strip.
-    fn share(&self, width: usize, panels: usize, panel: usize) -> [Ahead; 2] {
-        let nothing = Ahead::NOTHING;
-        let (calls, call) = (self.strips * panels, self.strip * panels + panel);
-        [
-            self.next_a.map_or(nothing, |a| {
-                let [strip, strips] = self.turn;
-                a.share(width, strips * panels, strip * panels + panel)
-            }),
-            self.next_b.map_or(nothing, |b| b.share(width, calls, call)),
-        ]
-    }
-}
-
 /// A product while it is being computed.
 pub(super) struct Job<'a> {
     pub kernels: &'static Kernels,
@@ -262,7 +233,14 @@ impl Job<'_> {
             _ => PREPARED_PANELS,
         };
         let row_of = |panel: usize| cuts[panel];
+        let (width, tiles) = (self.kernels.panel(), scratch.panels.len());
+        let shares = |area: Option<Area>, tiles| {
+            area.map_or(Shares::NOTHING, |area| area.shares(width, tiles))
+        };
+        // What the next strips read of A that are prepared together, and what the next block reads
+        // of B, a part of it in each strip.
         let next_b = next.and_then(|next| self.area_of_b(next));
+        let mut ahead = [Shares::NOTHING, shares(next_b, panels * tiles)];
         for first in (0..panels).step_by(group) {
             let last = (first + group).min(panels);
             let start = row_of(first);
@@ -274,17 +252,12 @@ impl Job<'_> {
                 }
                 None => next.and_then(|next| self.area_of_a(next, self.first_rows(next, group))),
             };
-            for panel in first..last {
-                let rows = row_of(panel)..row_of(panel + 1);
-                let ahead = StripAhead {
-                    next_a,
-                    turn: [panel - first, last - first],
-                    next_b,
-                    fetched: fetched || panel > 0,
-                    strip: panel,
-                    strips: panels,
-                };
-                self.strip(block, a.skip(rows.start - start), rows, &ahead, scratch);
+            ahead[0] = shares(next_a, (last - first) * tiles);
+            for strip in first..last {
+                let rows = row_of(strip)..row_of(strip + 1);
+                let near = fetched || strip > 0;
+                let a = a.skip(rows.start - start);
+                self.strip(block, a, rows, &mut ahead, near, scratch);
             }
         }
         scratch.cuts = cuts;
@@ -362,19 +335,56 @@ impl Job<'_> {
         list.truncate(self.elements(block));
     }
 
-    /// Lists the rows of the next panel of B where it lies in memory: its first reader jumps
-    /// from row to row, which the hardware does not foresee.
-    fn list_next_panel(&self, next: Option<&Panel>, depth: usize, list: &mut Vec<Soon>) -> bool {
-        let jumps = |panel: &&Panel| panel.stride > panel.registers * self.kernels.lanes;
-        let Some(panel) = next.filter(jumps) else {
-            return false;
+    /// Multiplies rows of A by all panels of B. Where panels are far and jump from row to row, which
+    /// the hardware does not foresee, each fetches the next one's rows instead of what is due otherwise.
+    ///
+    /// # Safety
+    /// A, the panels and C are valid for what the call says, and nobody else uses the tiles of C.
+    unsafe fn multiply(
+        &self,
+        call: &Call<'_>,
+        along: Along,
+        rows: usize,
+        ahead: &mut [Shares; 2],
+        far: Option<&mut Vec<Soon>>,
+    ) {
+        let run = |call: &Call<'_>, ahead: &mut [Shares; 2]| {
+            let Some(kernel) = self.kernels.get(along, rows, call.panels[0].registers) else {
+                unreachable!("there are kernels for all rows up to the tallest");
+            };
+            // SAFETY: the caller's promise; `kernels` are the CPU's.
+            unsafe { kernel(call, ahead) };
         };
-        list.clear();
-        list.extend((0..depth).map(|step| Soon {
-            from: panel.from.wrapping_add(step * panel.stride),
-            written: false,
-        }));
-        true
+        let jumps = |panel: &Panel| panel.stride > panel.registers * self.kernels.lanes;
+        let mut near = 0;
+        if let Some(list) = far {
+            while let Some(next) = call.panels.get(near + 1).filter(|next| jumps(next)) {
+                let panel = call.panels[near];
+                list.clear();
+                list.extend((0..call.depth).map(|step| {
+                    Soon {
+                        from: (next.from)
+                            .wrapping_add(step * next.stride)
+                            .wrapping_sub(panel.first),
+                        written: false,
+                    }
+                }));
+                let panels = &call.panels[near..near + 1];
+                run(
+                    &Call {
+                        panels,
+                        soon: list,
+                        ..*call
+                    },
+                    ahead,
+                );
+                near += 1;
+            }
+        }
+        let alike = |one: &Panel, next: &Panel| one.registers == next.registers;
+        for panels in call.panels[near..].chunk_by(alike) {
+            run(&Call { panels, ..*call }, ahead);
+        }
     }
 
     /// Hands on the transpose of a block's sums.
@@ -402,13 +412,15 @@ impl Job<'_> {
         });
     }
 
-    /// Computes a strip of C: as wide as the block and as tall as a micro-kernel's tile.
+    /// Computes a strip of C: as wide as the block and as tall as a micro-kernel's tile. All of the
+    /// block's B is `near`, or comes as it is needed.
     fn strip(
         &self,
         block: &Block,
         a: Rows,
         rows: Range<usize>,
-        ahead: &StripAhead,
+        ahead: &mut [Shares; 2],
+        near: bool,
         scratch: &mut Scratch,
     ) {
         let width = block.columns.len().next_multiple_of(self.kernels.panel());
@@ -455,36 +467,20 @@ impl Job<'_> {
             ..
         } = scratch;
         self.list_soon(block, &rows, (c, c_stride), in_room, soon);
-        for (index, panel) in panels.iter().enumerate() {
-            let next = panels.get(index + 1).filter(|_| !ahead.fetched);
-            let b_too = self.list_next_panel(next, self.elements(block), soon_b);
-            let (soon, soon_offset) = if b_too {
-                (&*soon_b, 0)
-            } else {
-                (&*soon, panel.first)
-            };
-            let Some(kernel) = self.kernels.get(a.along, rows.len(), panel.registers) else {
-                unreachable!("there are kernels for all rows up to the tallest");
-            };
-            let call = Call {
-                depth: self.elements(block),
-                a: a.from,
-                a_stride: a.stride,
-                b: panel.from,
-                b_stride: panel.stride,
-                c: c.wrapping_add(panel.first),
-                c_stride,
-                columns: panel.columns,
-                accumulate,
-                soon,
-                soon_offset,
-                ahead: ahead.share(self.kernels.panel(), panels.len(), index),
-            };
-            // SAFETY: `kernels` are the CPU's; `a` and `panel` hold the block's rows, columns
-            // and depth; the tile of C lies in the destination's memory, where it belongs to
-            // this unit alone, or in the thread's sums, which have that width and height.
-            unsafe { kernel(&call) };
-        }
+        let call = Call {
+            depth: self.elements(block),
+            a: a.from,
+            a_stride: a.stride,
+            panels,
+            c,
+            c_stride,
+            accumulate,
+            soon,
+        };
+        // SAFETY: `a` and the panels hold the block's rows, columns and depth; the tiles of C lie in
+        // the destination's memory, where they belong to this unit alone, or in the thread's sums,
+        // which have that width and height.
+        unsafe { self.multiply(&call, a.along, rows.len(), ahead, (!near).then_some(soon_b)) };
         let waits = block.last_depth && block.sum == Sum::Added && !self.adds_to_kept(block);
         let (c, c_stride) = match waits {
             true => {

@@ -4,18 +4,19 @@
 //! registers over the whole depth. Per step of depth it loads one row of B and multiplies
 //! it with one float of each row of A.
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Shares};
 use super::compound::Runs;
 use super::pack::{self, Copier, Lines, Packer, Transposer};
 #[cfg(target_arch = "x86_64")]
 use super::pairs::Pairs;
+use super::prepare::Panel;
 use super::problem::Soon;
 use super::round::{self, HalfLines, HalfRounder, Round, Rounder, Single};
 use super::vector::{Portable, Vector};
 use crate::ir::Precision;
 
-/// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for a tile
-/// whose size is the kernel's, except that only `columns` columns are stored.
+/// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for tiles side by side
+/// whose size is the kernel's, except that only a panel's columns are stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
     pub depth: usize,
@@ -23,31 +24,25 @@ pub(super) struct Call<'a> {
     /// From one row of A to the next when its depth is contiguous; else, when its rows
     /// are, from one step of depth to the next.
     pub a_stride: usize,
-    pub b: *const f32,
-    /// From one step of depth to the next; the columns of B are contiguous.
-    pub b_stride: usize,
+    /// For each tile one panel of B as wide as the kernel.
+    pub panels: &'a [Panel],
+    /// Where the columns begin that those of panels count from.
     pub c: *mut f32,
     /// From one row to the next; the columns of C are contiguous.
     pub c_stride: usize,
-    /// How many columns to store, at most the kernel's width.
-    pub columns: usize,
     /// Add to what is in C instead of overwriting it.
     pub accumulate: bool,
-    /// Memory to fetch meanwhile, as much as the tile is wide from each address; at most as
-    /// many addresses as there is depth.
+    /// Rows to fetch meanwhile, of each as much as a tile is wide from a panel's first column on; at
+    /// most as many rows as there is depth.
     pub soon: &'a [Soon],
-    /// Elements from these addresses to the tile's first column.
-    pub soon_offset: usize,
-    /// More memory to fetch meanwhile.
-    pub ahead: [Ahead; 2],
 }
 
 /// # Safety
 ///
 /// The CPU must have the kernel's instruction set; A, B and C must be valid for what
 /// [`Call`] says, where B must be readable over the kernel's full width; nobody else may
-/// access the tile of C.
-pub(super) type MicroKernel = unsafe fn(&Call<'_>);
+/// access the tiles of C. More memory is fetched meanwhile, a share with each tile.
+pub(super) type MicroKernel = unsafe fn(&Call<'_>, &mut [Shares; 2]);
 
 /// How the elements of A lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,24 +135,47 @@ impl Kernels {
     }
 }
 
-/// The body of every micro-kernel.
+/// The body of every micro-kernel. It goes over many tiles, since what a call stores (saved registers
+/// and the like) waits in the processor's store queue behind the results of the tile before, and
+/// nothing is multiplied when that is full.
 ///
 /// # Safety
 ///
 /// As [`MicroKernel`]; it must be inlined into a function compiled for the instruction set.
 #[inline(always)]
+unsafe fn tiles<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
+    call: &Call<'_>,
+    shares: &mut [Shares; 2],
+) {
+    for panel in call.panels {
+        let ahead = [shares[0].next(), shares[1].next()];
+        // SAFETY: passed on to the caller.
+        unsafe { tile::<V, ROWS, REGISTERS, ALONG_ROWS>(call, panel, ahead) }
+    }
+}
+
+/// One tile.
+///
+/// # Safety
+///
+/// As [`tiles`].
+#[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
     call: &Call<'_>,
+    panel: &Panel,
+    mut ahead: [Ahead; 2],
 ) {
     let &Call {
         depth,
         a_stride,
-        b_stride,
-        c,
         c_stride,
-        columns,
         ..
     } = call;
+    let Panel {
+        stride: b_stride,
+        columns,
+        ..
+    } = *panel;
     let (row_step, depth_step) = if ALONG_ROWS {
         (1, a_stride)
     } else {
@@ -166,9 +184,8 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
     // SAFETY: the caller vouches for A, B and C over the tile and the depth.
     unsafe {
         let mut sums = [[V::splat(0.0); REGISTERS]; ROWS];
-        let (mut a, mut b) = (call.a, call.b);
+        let (mut a, mut b) = (call.a, panel.from);
         // A few lines of memory at a time, so that they do not queue up.
-        let mut ahead = call.ahead;
         let most = ahead
             .iter()
             .fold(call.soon.len(), |most, ahead| most.max(ahead.count));
@@ -186,7 +203,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
             let mut steps = left;
             for _ in 0..together {
                 if let Some(&Soon { from, written }) = soon.next() {
-                    fetch(from.wrapping_add(call.soon_offset), written);
+                    fetch(from.wrapping_add(panel.first), written);
                     steps = steps_between;
                 }
                 for ahead in &mut ahead {
@@ -215,7 +232,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
         }
         let full = columns == REGISTERS * V::LANES;
         for (index, sums) in sums.into_iter().enumerate() {
-            let to = c.add(index * c_stride);
+            let to = call.c.add(panel.first + index * c_stride);
             if full {
                 store_row(sums, to, call.accumulate);
             } else {
@@ -348,9 +365,10 @@ macro_rules! instantiate {
             $(#[$feature])?
             unsafe fn compiled<const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
                 call: &Call<'_>,
+                shares: &mut [Shares; 2],
             ) {
                 // SAFETY: passed on to the caller.
-                unsafe { tile::<$vector, ROWS, REGISTERS, ALONG_ROWS>(call) }
+                unsafe { tiles::<$vector, ROWS, REGISTERS, ALONG_ROWS>(call, shares) }
             }
             $(#[$feature])?
             unsafe fn dot<const ROWS: usize, const COLUMNS: usize>(call: &DotCall) {

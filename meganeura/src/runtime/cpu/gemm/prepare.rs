@@ -155,7 +155,7 @@ impl Buffer {
 }
 
 /// A panel of B as a micro-kernel reads it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Panel {
     pub from: *const f32,
     pub stride: usize,
