@@ -149,6 +149,34 @@ impl Shares {
     }
 }
 
+/// Shares of areas that follow each other, most of which are cut alike.
+pub(super) struct Alike {
+    tiles: usize,
+    /// Those of the area before.
+    before: Shares,
+}
+
+impl Alike {
+    pub const NOTHING: Alike = Alike {
+        tiles: 0,
+        before: Shares::NOTHING,
+    };
+
+    /// The shares of several tiles, each of which fetches `width` floats from a place.
+    pub fn shares(&mut self, area: Option<Area>, width: usize, tiles: usize) -> Shares {
+        let Some(area) = area else {
+            return Shares::NOTHING;
+        };
+        let size = |area: &Area| (area.lines, area.length);
+        match self.tiles == tiles && size(&self.before.area) == size(&area) {
+            true => self.before.area = area,
+            false => self.before = area.shares(width, tiles),
+        }
+        self.tiles = tiles;
+        self.before
+    }
+}
+
 /// Cuts a length into nearly equal parts, as [`split::part`](super::split::part) does.
 #[derive(Clone, Copy, Debug)]
 struct Cuts {

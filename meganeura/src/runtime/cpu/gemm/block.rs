@@ -6,7 +6,7 @@
 //! complete while it is in the first-level cache. A is read where it lies if its layout
 //! allows, and so is B if there are too few rows to make packing worth it.
 
-use super::ahead::{Area, Shares};
+use super::ahead::{Alike, Area, Shares};
 use super::choice::Choice;
 use super::dot;
 use super::fold::{self, Pass, Sum};
@@ -234,13 +234,12 @@ impl Job<'_> {
         };
         let row_of = |panel: usize| cuts[panel];
         let (width, tiles) = (self.kernels.panel(), scratch.panels.len());
-        let shares = |area: Option<Area>, tiles| {
-            area.map_or(Shares::NOTHING, |area| area.shares(width, tiles))
-        };
+        let mut alike = Alike::NOTHING;
         // What the next strips read of A that are prepared together, and what the next block reads
         // of B, a part of it in each strip.
         let next_b = next.and_then(|next| self.area_of_b(next));
-        let mut ahead = [Shares::NOTHING, shares(next_b, panels * tiles)];
+        let next_b = alike.shares(next_b, width, panels * tiles);
+        let mut ahead = [Shares::NOTHING, next_b];
         for first in (0..panels).step_by(group) {
             let last = (first + group).min(panels);
             let start = row_of(first);
@@ -252,7 +251,7 @@ impl Job<'_> {
                 }
                 None => next.and_then(|next| self.area_of_a(next, self.first_rows(next, group))),
             };
-            ahead[0] = shares(next_a, (last - first) * tiles);
+            ahead[0] = alike.shares(next_a, width, (last - first) * tiles);
             for strip in first..last {
                 let rows = row_of(strip)..row_of(strip + 1);
                 let near = fetched || strip > 0;

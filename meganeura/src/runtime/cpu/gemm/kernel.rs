@@ -14,6 +14,7 @@ use super::problem::Soon;
 use super::round::{self, HalfLines, HalfRounder, Round, Rounder, Single};
 use super::vector::{Portable, Vector};
 use crate::ir::Precision;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// What a micro-kernel is asked to do: `c[i, j] (+)= sum_d a[i, d] * b[d, j]` for tiles side by side
 /// whose size is the kernel's, except that only a panel's columns are stored.
@@ -147,53 +148,86 @@ unsafe fn tiles<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALON
     call: &Call<'_>,
     shares: &mut [Shares; 2],
 ) {
-    for panel in call.panels {
-        let ahead = [shares[0].next(), shares[1].next()];
+    let mut panels = call.panels.iter();
+    let mut next = panels.next();
+    let mut fetching = next.map(|_| Fetching::new(call, shares));
+    while let (Some(panel), Some(meanwhile)) = (next, fetching) {
         // SAFETY: passed on to the caller.
-        unsafe { tile::<V, ROWS, REGISTERS, ALONG_ROWS>(call, panel, ahead) }
+        unsafe {
+            let sums = product::<V, ROWS, REGISTERS, ALONG_ROWS>(call, panel, meanwhile);
+            next = panels.next();
+            fetching = next.map(|_| Fetching::new(call, shares));
+            // What the next tile needs is stored before these results, which wait for their sums.
+            compiler_fence(Ordering::SeqCst);
+            let c = call.c.add(panel.first);
+            let full = panel.columns == REGISTERS * V::LANES;
+            for (index, sums) in sums.into_iter().enumerate() {
+                let to = c.add(index * call.c_stride);
+                if full {
+                    store_row(sums, to, call.accumulate);
+                } else {
+                    store_part_of_row(sums, to, panel.columns, call.accumulate);
+                }
+            }
+        }
     }
 }
 
-/// One tile.
+/// What is fetched during a tile.
+struct Fetching<'a> {
+    ahead: [Ahead; 2],
+    soon: std::slice::Iter<'a, Soon>,
+    /// How many of each at a time, and the steps between.
+    together: usize,
+    steps: usize,
+}
+
+impl<'a> Fetching<'a> {
+    #[inline(always)]
+    fn new(call: &Call<'a>, shares: &mut [Shares; 2]) -> Self {
+        // A few lines of memory at a time, so that they do not queue up.
+        let ahead = [shares[0].next(), shares[1].next()];
+        let most = ahead
+            .iter()
+            .fold(call.soon.len(), |most, ahead| most.max(ahead.count));
+        // Where there is much to fetch, several at a time, so that the loop between stays long.
+        let together = (LOOP * most).div_ceil(call.depth.max(1)).max(1);
+        Fetching {
+            ahead,
+            soon: call.soon.iter(),
+            together,
+            steps: (call.depth * together / most.max(1)).max(1),
+        }
+    }
+}
+
+/// The sums of a tile.
 ///
 /// # Safety
 ///
 /// As [`tiles`].
 #[inline(always)]
-unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
+unsafe fn product<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG_ROWS: bool>(
     call: &Call<'_>,
     panel: &Panel,
-    mut ahead: [Ahead; 2],
-) {
-    let &Call {
-        depth,
-        a_stride,
-        c_stride,
-        ..
-    } = call;
-    let Panel {
-        stride: b_stride,
-        columns,
-        ..
-    } = *panel;
+    meanwhile: Fetching<'_>,
+) -> [[V; REGISTERS]; ROWS] {
+    let Fetching {
+        mut ahead,
+        mut soon,
+        together,
+        steps: between,
+    } = meanwhile;
     let (row_step, depth_step) = if ALONG_ROWS {
-        (1, a_stride)
+        (1, call.a_stride)
     } else {
-        (a_stride, 1)
+        (call.a_stride, 1)
     };
-    // SAFETY: the caller vouches for A, B and C over the tile and the depth.
+    // SAFETY: the caller vouches for A and B over the tile and the depth.
     unsafe {
         let mut sums = [[V::splat(0.0); REGISTERS]; ROWS];
         let (mut a, mut b) = (call.a, panel.from);
-        // A few lines of memory at a time, so that they do not queue up.
-        let most = ahead
-            .iter()
-            .fold(call.soon.len(), |most, ahead| most.max(ahead.count));
-        // Where there is much to fetch, several at a time, so that the loop between stays long.
-        let together = (LOOP * most).div_ceil(depth.max(1)).max(1);
-        let steps_between = (depth * together / most.max(1)).max(1);
-        let mut left = depth;
-        let mut soon = call.soon.iter();
+        let mut left = call.depth;
         while left > 0 {
             let fetch = |from: *const f32, written: bool| {
                 for column in (0..REGISTERS * V::LANES).step_by(LINE) {
@@ -204,12 +238,12 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
             for _ in 0..together {
                 if let Some(&Soon { from, written }) = soon.next() {
                     fetch(from.wrapping_add(panel.first), written);
-                    steps = steps_between;
+                    steps = between;
                 }
                 for ahead in &mut ahead {
                     if let Some(from) = ahead.next() {
                         fetch(from, false);
-                        steps = steps_between;
+                        steps = between;
                     }
                 }
             }
@@ -227,18 +261,10 @@ unsafe fn tile<V: Vector, const ROWS: usize, const REGISTERS: usize, const ALONG
                     }
                 }
                 a = a.add(depth_step);
-                b = b.add(b_stride);
+                b = b.add(panel.stride);
             }
         }
-        let full = columns == REGISTERS * V::LANES;
-        for (index, sums) in sums.into_iter().enumerate() {
-            let to = call.c.add(panel.first + index * c_stride);
-            if full {
-                store_row(sums, to, call.accumulate);
-            } else {
-                store_part_of_row(sums, to, columns, call.accumulate);
-            }
-        }
+        sums
     }
 }
 

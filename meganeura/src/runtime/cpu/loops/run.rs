@@ -25,6 +25,9 @@ pub(in super::super) struct LoopProgram {
     pub(super) stages: UnsafeCell<Stages>,
     /// Where an epilogue's sums over rows gather.
     pub(super) blocks: Blocks,
+    /// How many elements of an epilogue's rows may be worked on as one row, if rows follow each
+    /// other.
+    pub(super) joins: Option<usize>,
 }
 
 /// Reductions of a row whose columns are shared among tasks.
@@ -121,6 +124,7 @@ impl LoopProgram {
             code,
             partials: std::ptr::null_mut(),
             blocks: Blocks::default(),
+            joins: None,
         }
     }
 

@@ -8,7 +8,7 @@ use super::super::pool::Pool;
 use super::super::vector::combine;
 use super::grid::share;
 use super::moves::{fill, row_address};
-use super::program::{Code, Pending, Tiling, Walk};
+use super::program::{Code, Origin, Pending, Slot, Tiling, Walk, Work};
 use super::run::{LoopProgram, State, Tile};
 
 /// Rows whose sum is kept by itself, so that sums over all rows do not depend on who worked
@@ -40,6 +40,40 @@ impl Blocks {
     }
 }
 
+/// Whether rows that follow each other may be worked on as one, if each begins where the one before
+/// ends in the product, too, and how many elements of them at a time.
+fn joins(code: &Code) -> Option<usize> {
+    let Tiling::Wide { columns: width } = code.tiling else {
+        return None;
+    };
+    let [phase] = &code.phases[..] else {
+        return None;
+    };
+    let by_elements = code.sums.is_empty()
+        && code.folds.is_empty()
+        && phase.row.is_empty()
+        && code.last.is_empty()
+        && phase
+            .column
+            .iter()
+            .all(|step| matches!(step.work, Work::Vector(..) | Work::Fused { .. }));
+    let follow = code.walks.iter().all(|walk| {
+        let steps = [walk.strides.last().copied(), Some(walk.column_stride)];
+        steps == [Some(0); 2] || steps == [Some(code.columns), Some(1)]
+    });
+    let moves = |origin: &Origin| matches!(origin, Origin::ScratchRow(_) | Origin::Cell(_));
+    if !by_elements || !follow || code.slots.iter().any(moves) {
+        return None;
+    }
+    let scratch = |slot: &Slot| matches!(code.slots[usize::from(*slot)], Origin::Scratch(_));
+    let uses_scratch = phase.column.iter().any(|step| {
+        let slots = [step.to, step.from[0], step.from[1], step.from[2]];
+        slots.iter().any(scratch)
+    });
+    let most = if uses_scratch { width } else { usize::MAX };
+    (most >= code.columns).then_some(most)
+}
+
 impl LoopProgram {
     /// For an epilogue of products of so many rows.
     pub(super) fn for_tiles(code: Code, workers: usize, product_rows: usize) -> Self {
@@ -48,8 +82,10 @@ impl LoopProgram {
             rows: product_rows.max(1),
             count: products * product_rows.div_ceil(BLOCK_ROWS),
         };
+        let joins = joins(&code);
         let mut program = Self::new(code, workers);
         program.blocks = blocks;
+        program.joins = joins;
         program
     }
 
@@ -96,6 +132,11 @@ impl LoopProgram {
         // SAFETY: the caller's promise.
         unsafe {
             let state = &mut *self.frames[worker].0.get();
+            if let (Some(most), true) = (self.joins, stride == columns.len())
+                && columns == (0..self.code.columns)
+            {
+                return self.run_joined(state, rows, product, most);
+            }
             self.begin_block(state, rows.start, &columns);
             // Tiles that are no wider than a chunk move from row to row as a whole.
             let whole = columns.len() <= width;
@@ -135,6 +176,40 @@ impl LoopProgram {
                 }
             }
             self.end_block(state, rows.end, &columns);
+        }
+    }
+
+    /// Runs an epilogue on whole rows that follow each other everywhere, so many elements in one go.
+    ///
+    /// # Safety
+    /// As for `run_tile`; rows may be joined.
+    unsafe fn run_joined(
+        &self,
+        state: &mut State,
+        rows: Range<usize>,
+        product: *mut f32,
+        most: usize,
+    ) {
+        let columns = self.code.columns;
+        let tile = Tile {
+            rows: 1,
+            columns,
+            first_column: 0,
+            range: (0, columns),
+        };
+        let length = self.code.outer.last().copied().unwrap_or(1);
+        let mut row = rows.start;
+        while row < rows.end {
+            let count = (rows.end - row).min(length - row % length);
+            let count = count.min(most / columns);
+            self.enter_row(state, row, tile.range);
+            let product = product.wrapping_add((row - rows.start) * columns);
+            state.table[usize::from(self.code.product)] = product;
+            for phase in &self.code.phases {
+                // SAFETY: the caller's promise.
+                unsafe { self.execute(state, &phase.column, &tile, count * columns) };
+            }
+            row += count;
         }
     }
 
