@@ -34,17 +34,17 @@ impl Ahead {
         count: 0,
     };
 
-    /// The next place, if one is left.
+    /// The next place, if any are left.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<*const f32> {
-        self.count = self.count.checked_sub(1)?;
+    pub fn next(&mut self) -> *const f32 {
+        self.count = self.count.wrapping_sub(1);
         let place = self.from.wrapping_add(self.piece * self.width);
         self.piece += 1;
         if self.piece == self.pieces {
             self.piece = 0;
             self.from = self.from.wrapping_add(self.stride);
         }
-        Some(place)
+        place
     }
 }
 
@@ -253,8 +253,8 @@ mod tests {
             let mut shares = area.shares(32, tiles);
             for _ in 0..tiles {
                 let mut ahead = shares.next();
-                while let Some(place) = ahead.next() {
-                    places.push((place as usize - data.as_ptr() as usize) / 4);
+                for _ in 0..ahead.count {
+                    places.push((ahead.next() as usize - data.as_ptr() as usize) / 4);
                 }
             }
             places.sort_unstable();

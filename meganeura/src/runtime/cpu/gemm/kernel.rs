@@ -235,16 +235,14 @@ unsafe fn product<V: Vector, const ROWS: usize, const REGISTERS: usize, const AL
                 }
             };
             let mut steps = left;
-            for _ in 0..together {
-                if let Some(&Soon { from, written }) = soon.next() {
-                    fetch(from.wrapping_add(panel.first), written);
+            for &Soon { from, written } in soon.by_ref().take(together) {
+                fetch(from.wrapping_add(panel.first), written);
+                steps = between;
+            }
+            for ahead in &mut ahead {
+                for _ in 0..together.min(ahead.count) {
+                    fetch(ahead.next(), false);
                     steps = between;
-                }
-                for ahead in &mut ahead {
-                    if let Some(from) = ahead.next() {
-                        fetch(from, false);
-                        steps = between;
-                    }
                 }
             }
             let steps = steps.min(left);
