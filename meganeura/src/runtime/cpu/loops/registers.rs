@@ -22,6 +22,8 @@ pub(super) fn assign(code: &mut Code, registers: &[Register]) {
     let steps = all_steps(code);
     let lives = lives(code, &steps);
     let tile = match code.tiling {
+        // Rows of an epilogue may be joined.
+        Tiling::Wide { columns } if code.product != NO_SLOT => columns,
         Tiling::Wide { columns } => columns.min(code.columns),
         Tiling::Narrow { rows } => rows * code.columns,
     };

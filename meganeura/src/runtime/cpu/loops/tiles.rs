@@ -1,11 +1,13 @@
 //! Epilogues: a compiled kernel run on tiles of a product.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::super::gemm::Soon;
 use super::super::memory::Element;
 use super::super::pool::Pool;
 use super::super::vector::combine;
+use super::super::vector::machine::Fused;
 use super::grid::share;
 use super::moves::{fill, row_address};
 use super::program::{Code, Origin, Pending, Slot, Tiling, Walk, Work};
@@ -68,7 +70,13 @@ fn joins(code: &Code) -> Option<usize> {
     let scratch = |slot: &Slot| matches!(code.slots[usize::from(*slot)], Origin::Scratch(_));
     let uses_scratch = phase.column.iter().any(|step| {
         let slots = [step.to, step.from[0], step.from[1], step.from[2]];
-        slots.iter().any(scratch)
+        // One loop of several steps has slots of its own.
+        let fused = match step.work {
+            Work::Fused { number, .. } => Some(&code.fused[number]),
+            _ => None,
+        };
+        let in_loop = |fused: &Arc<Fused>| fused.reads.iter().chain(&fused.writes).any(scratch);
+        slots.iter().any(scratch) || fused.is_some_and(in_loop)
     });
     let most = if uses_scratch { width } else { usize::MAX };
     (most >= code.columns).then_some(most)

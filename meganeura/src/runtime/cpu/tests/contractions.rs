@@ -206,6 +206,41 @@ fn an_epilogue_in_place_of_what_it_adds() {
     check(kernel, &buffers);
 }
 
+/// Rows as wide as registers are worked on together where they follow each other everywhere, which
+/// they do within a product or throughout, unless something else of a row is not dense.
+#[test]
+fn an_epilogue_of_rows_that_follow_each_other() {
+    for (m, n, k) in [(37, 64, 5), (3, 128, 9), (29, 512, 7), (40, 1024, 3)] {
+        for (batch, gap, per_row) in [(1, 0, false), (3, 0, false), (3, 5, false), (2, 0, true)] {
+            for op in [ScalarOp::Tanh, ScalarOp::Sin] {
+                let mut buffers = Buffers::default();
+                let (mut kernel, output) = plain(&[batch], [m, n, k], &mut buffers);
+                let old = buffers.floats(&values(batch * (m + gap) * n));
+                let factors = buffers.floats(&values(batch * m));
+                let old_strides = [(m + gap) * n, n];
+                let mut program = Program::default();
+                let product = program.push(Instruction::Accumulator);
+                let old = program.push(load(old, &old_strides, 1));
+                let strides = if per_row { [m, 1] } else { [0, 0] };
+                let factor = program.push(load(factors, &strides, 0));
+                let scalar = |op, operands| Instruction::Scalar(op, operands);
+                let old = program.push(scalar(op, vec![old]));
+                let scaled = program.push(scalar(ScalarOp::Multiply, vec![product, factor]));
+                let value = program.push(scalar(ScalarOp::Subtract, vec![old, scaled]));
+                kernel.epilogue = Body {
+                    program,
+                    stores: vec![Store {
+                        value,
+                        access: dense(output, &[batch, m], n),
+                    }],
+                    accumulates: Vec::new(),
+                };
+                check(kernel, &buffers);
+            }
+        }
+    }
+}
+
 #[test]
 fn computed_operands() {
     for size in SIZES {
