@@ -278,7 +278,8 @@ impl LoopProgram {
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
             if let Some(ahead) = walk.ahead {
                 let element = walk.element;
-                let [from, to] = [part.start, part.end].map(|at| element.step(*start, ahead + at));
+                let [from, to] = [part.start, part.end]
+                    .map(|at| element.step(*start, ahead + at * walk.column_stride));
                 fetch(from, to);
             }
         }
@@ -397,9 +398,10 @@ impl LoopProgram {
         unsafe {
             match step.work {
                 Work::Vector(..) | Work::Fused { .. } => {}
-                Work::Fetch { ahead, .. } => {
+                Work::Fetch { walk, ahead } => {
                     let from = a.wrapping_add(ahead);
-                    fetch(from, from.wrapping_add(count));
+                    let floats = count * self.code.walks[walk].column_stride;
+                    fetch(from, from.wrapping_add(floats));
                 }
                 Work::Gather {
                     stride,
@@ -481,6 +483,10 @@ impl LoopProgram {
                         }
                     }
                 }
+                Work::Repeat { period } => {
+                    let row = Rows::one(a, period, 1);
+                    (self.code.moves.repeat)(to, &row, self.code.columns / period);
+                }
                 Work::RepeatRows { walk, period } => {
                     let (starts, next) = self.listed(state, walk, tile);
                     let rows = Rows {
@@ -526,12 +532,13 @@ impl LoopProgram {
                     }
                 }
                 Work::GatherPairs(walk) => {
-                    let rows = self.rows_of(state, walk, tile);
+                    let row = state.table[usize::from(step.from[1])];
+                    let rows = self.pairs_of(state, walk, tile, row);
                     (self.code.moves.gather_pairs)(to, a, &rows);
                 }
                 Work::ScatterPairs(walk) => {
                     let odd = state.table[usize::from(step.from[1])];
-                    let rows = self.rows_of(state, walk, tile);
+                    let rows = self.pairs_of(state, walk, tile, to);
                     (self.code.moves.scatter_pairs)(a, odd, &rows);
                 }
                 Work::Accumulate { sum, shape, fold } => {
@@ -547,8 +554,12 @@ impl LoopProgram {
         (&rows[..tile.rows], &next[..state.next.len()])
     }
 
-    /// The rows of a tile that a walk takes every second element of.
-    fn rows_of<'a>(&self, state: &'a State, walk: usize, tile: &Tile) -> Rows<'a> {
+    /// The rows of a tile that a walk takes every second element of, from `row` on if there is one
+    /// only.
+    fn pairs_of<'a>(&self, state: &'a State, walk: usize, tile: &Tile, row: *mut f32) -> Rows<'a> {
+        if let Tiling::Wide { .. } = self.code.tiling {
+            return Rows::one(row, tile.columns, 2);
+        }
         let (starts, next) = self.listed(state, walk, tile);
         Rows {
             base: self.code.walks[walk].base,

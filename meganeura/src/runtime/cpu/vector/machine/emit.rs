@@ -1,21 +1,11 @@
 //! From a recording to code: registers, and the loop around it.
 
-use std::ops::Range;
-
 use super::encode::{
-    self, Assembler, BASES, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, Vector,
+    self, Assembler, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, REST_OF_PAIRS, Vector,
 };
-use super::trace::{Binary, Comparison, Instruction, Recording, Slot, Unary, Value};
+use super::registers::Registers;
+use super::trace::{Binary, Comparison, Instruction, Order, Part, Recording, Slot, Unary, Value};
 use crate::ir::Combine;
-
-/// The vector registers.
-const VECTORS: u8 = 32;
-/// How many vectors a fold keeps at most, so that none waits for the one before.
-const CHAINS: u8 = 4;
-/// Longer bodies are not repeated for their own sake.
-const SHORT: usize = 16;
-/// Bodies of loops are not repeated beyond so many instructions.
-const LONG: usize = 160;
 
 /// Code for a recording, if there are registers enough.
 pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
@@ -26,7 +16,7 @@ pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
         code: Assembler::default(),
         places: vec![None; recording.instructions.len()],
         vectors: plan.free.clone(),
-        masks: MASKS.rev().collect(),
+        masks: MASKS.rev().filter(|mask| !plan.takes(*mask)).collect(),
     };
     emitter.enter()?;
     let repeated = (plan.chains > 1).then(|| {
@@ -55,148 +45,13 @@ pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
     emitter.code.land(none);
     emitter.code.rest();
     let none = emitter.code.jump(Condition::Zero);
+    if !plan.orders.is_empty() {
+        emitter.code.rest_of_pairs();
+    }
     emitter.body(0, true)?;
     emitter.code.land(none);
     emitter.leave()?;
     Some(emitter.code.finish())
-}
-
-/// Which register holds what all the time.
-struct Registers {
-    /// How many instructions come before the loop.
-    before: usize,
-    /// The base register of each slot whose elements are read or written.
-    streams: Vec<(Slot, u8)>,
-    /// The constants, splats and counts that are in registers before the loop.
-    ready: Vec<(Value, Vector)>,
-    /// Of each fold, the registers of its chains.
-    folds: Vec<(usize, Vec<Vector>)>,
-    /// Copies of the body in the loop.
-    chains: u8,
-    free: Vec<Vector>,
-    /// For each value, the last instruction that uses it.
-    last: Vec<usize>,
-}
-
-impl Registers {
-    fn plan(recording: &Recording) -> Option<Self> {
-        let instructions = &recording.instructions;
-        let before = recording.before;
-        let mut last: Vec<usize> = (0..instructions.len()).collect();
-        let mut slots: Vec<Slot> = Vec::new();
-        for (index, instruction) in instructions.iter().enumerate() {
-            for operand in instruction.operands() {
-                last[usize::from(operand)] = index;
-            }
-            if let Instruction::Load(slot)
-            | Instruction::Store(slot, _)
-            | Instruction::Fetch { slot, .. } = instruction
-                && index >= before
-                && !slots.contains(slot)
-            {
-                slots.push(*slot);
-            }
-        }
-        if slots.len() > BASES.len() {
-            return None;
-        }
-        let which = |wanted: fn(&Instruction) -> bool| {
-            let all = instructions.iter().enumerate();
-            let found = all.filter(move |(_, instruction)| wanted(instruction));
-            found.map(|(index, _)| index).collect::<Vec<usize>>()
-        };
-        let folds = which(|i| matches!(i, Instruction::Fold(..) | Instruction::Whole(..)));
-        let mut splats = which(|i| matches!(i, Instruction::Splat(_)));
-        splats.retain(|&splat| splat >= before);
-        splats.extend(which(|i| matches!(i, Instruction::Count(_))));
-        let mut constants = which(|i| matches!(i, Instruction::Constant(_)));
-        constants.retain(|&constant| last[constant] >= before);
-        alive(recording, &last, 0..before)?;
-        let kept = (0..before).filter(|&value| last[value] >= before);
-        let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
-        let most = alive(recording, &last, before..instructions.len())?;
-        let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
-        let copies = match folds.len() {
-            0 if instructions.len() > SHORT => 1,
-            _ => CHAINS,
-        };
-        let fits = |chains: u8| {
-            folds.len() * usize::from(chains) <= usize::from(room)
-                && (chains == 1 || instructions.len() * usize::from(chains) <= LONG)
-        };
-        let chains = [CHAINS, 2, 1]
-            .into_iter()
-            .find(|&c| c <= copies && fits(c))?;
-        let fixed = folds.len() as u8 * chains;
-        // What is used in every iteration is best at hand, as far as there is room.
-        constants.truncate(usize::from(room - fixed));
-        let mut free: Vec<Vector> = (0..VECTORS).collect();
-        let mut take = || free.pop().unwrap_or_default();
-        let fixed = splats.into_iter().chain(constants);
-        let ready = fixed.map(|value| (value as Value, take())).collect();
-        let chained = |fold| (fold, (0..chains).map(|_| take()).collect());
-        let folds = folds.into_iter().map(chained).collect();
-        let streams = slots.into_iter().zip(BASES).collect();
-        Some(Registers {
-            before,
-            streams,
-            ready,
-            folds,
-            chains,
-            free,
-            last,
-        })
-    }
-}
-
-/// How many registers some instructions need at once for what they make, if no constant is in one
-/// already.
-fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<usize> {
-    let instructions = &recording.instructions;
-    let mut alive: usize = 0;
-    let mut most: usize = 0;
-    for index in range.clone() {
-        let instruction = instructions[index];
-        let constant = |operand: &Value| {
-            let operand = instructions[usize::from(*operand)];
-            matches!(operand, Instruction::Constant(_))
-        };
-        let constants = instruction.operands().filter(constant).count();
-        // The result, what a fold of NaNs needs, and constants while they are used.
-        most = most.max(alive + 2 + constants);
-        let mut dead: Vec<Value> = instruction.operands().collect();
-        dead.sort_unstable();
-        dead.dedup();
-        let dead = dead.into_iter().map(usize::from).filter(|&operand| {
-            let made = range.contains(&operand) && recording.makes(operand);
-            made && last[operand] == index
-        });
-        let made = recording.makes(index) && last[index] > index;
-        alive = (alive + usize::from(made)).checked_sub(dead.count())?;
-    }
-    Some(most).filter(|&most| most <= usize::from(VECTORS))
-}
-
-impl Recording {
-    /// Whether an instruction puts something in a vector register when its turn comes.
-    fn makes(&self, index: usize) -> bool {
-        match self.instructions[index] {
-            Instruction::Splat(_) => index < self.before,
-            instruction => in_vector(instruction),
-        }
-    }
-}
-
-/// Whether a value is a vector that is computed or loaded.
-fn in_vector(instruction: Instruction) -> bool {
-    matches!(
-        instruction,
-        Instruction::Load(_)
-            | Instruction::Unary(..)
-            | Instruction::Binary(..)
-            | Instruction::MultiplyAdd(..)
-            | Instruction::Blend { .. }
-    )
 }
 
 struct Emitter<'a> {
@@ -232,6 +87,10 @@ impl Emitter<'_> {
             self.code.two(opcode, register, from);
             self.places[usize::from(value)] = Some(register);
         }
+        for &(order, register) in &self.plan.orders {
+            let lanes = self.code.bytes(lanes(order));
+            self.code.two(encode::WIDEN, register, lanes);
+        }
         self.once()?;
         for (fold, chains) in &self.plan.folds {
             let (how, _) = self.fold(*fold)?;
@@ -263,7 +122,7 @@ impl Emitter<'_> {
                     self.code.two(encode::BROADCAST, to, Operand::Pointer);
                     self.places[index] = Some(to);
                 }
-                Instruction::Store(slot, value) => {
+                Instruction::Store(slot, _, value) => {
                     let (from, temporary) = self.operand(value)?;
                     self.code.pointer(0, slot);
                     let to = Operand::Pointer;
@@ -352,27 +211,28 @@ impl Emitter<'_> {
 
     /// The work on one vector: the `copy`th after the index, or what is left of one.
     fn body(&mut self, copy: u8, rest: bool) -> Option<()> {
-        let mask = if rest { REST } else { 0 };
         for index in self.plan.before..self.recording.instructions.len() {
             let instruction = self.recording.instructions[index];
             match instruction {
                 Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => {}
-                Instruction::Load(slot) => {
+                Instruction::Load(slot, part) => {
                     let to = self.vectors.pop()?;
-                    let from = Operand::Stream(self.base(slot)?, copy);
+                    let (from, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
                     self.code.masked(encode::LOAD, to, 0, from, mask, true);
                     self.places[index] = Some(to);
                 }
                 Instruction::Fetch {
                     slot,
+                    part,
                     bytes,
                     written,
                 } => {
-                    let bytes = bytes + u32::from(copy) * 64;
-                    self.code.fetch(self.base(slot)?, bytes, written);
+                    let (twice, vectors) = vectors(part, copy);
+                    let bytes = bytes + u32::from(vectors) * 64;
+                    self.code.fetch(self.base(slot)?, twice, bytes, written);
                 }
-                Instruction::Store(slot, value) => {
-                    let to = Operand::Stream(self.base(slot)?, copy);
+                Instruction::Store(slot, part, value) => {
+                    let (to, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
                     let (from, temporary) = self.operand(value)?;
                     self.code.masked(encode::STORE, from, 0, to, mask, false);
                     self.release(index, instruction, [temporary, None, None]);
@@ -382,7 +242,7 @@ impl Emitter<'_> {
                     let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
                     let to = chains[usize::from(copy)];
                     let (from, temporary) = self.operand(value)?;
-                    self.combine(how, to, from, mask)?;
+                    self.combine(how, to, from, mask(Part::Whole, rest))?;
                     self.release(index, instruction, [temporary, None, None]);
                 }
                 _ => self.compute(index, instruction)?,
@@ -415,6 +275,15 @@ impl Emitter<'_> {
         streams
             .find(|(other, _)| *other == slot)
             .map(|(_, base)| *base)
+    }
+
+    /// Where elements are, the `copy`th vector (or two) after the index.
+    fn elements(&self, slot: Slot, part: Part, copy: u8) -> Option<Operand> {
+        let base = self.base(slot)?;
+        Some(match vectors(part, copy) {
+            (false, vectors) => Operand::Stream(base, vectors),
+            (true, vectors) => Operand::Pairs(base, vectors),
+        })
     }
 
     /// The register of a value, and whether it is to be free after this instruction.
@@ -465,10 +334,25 @@ impl Emitter<'_> {
         Some(())
     }
 
+    fn permute(&mut self, index: usize, order: Order, [a, b]: [Value; 2]) -> Option<()> {
+        let mut orders = self.plan.orders.iter();
+        let (_, lanes) = *orders.find(|(known, _)| *known == order)?;
+        let to = self.vectors.pop()?;
+        let ((a, one), (b, two)) = (self.operand(a)?, self.operand(b)?);
+        self.code.two(MOVE, to, Operand::Vector(a));
+        let b = Operand::Vector(b);
+        self.code.three(encode::PERMUTE, to, lanes, b);
+        let instruction = self.recording.instructions[index];
+        self.release(index, instruction, [one, two, None]);
+        self.places[index] = Some(to);
+        Some(())
+    }
+
     /// Instructions that read before they write, so that the result may be where an operand is.
     fn compute(&mut self, index: usize, instruction: Instruction) -> Option<()> {
         let (opcode, a, b, mask) = match instruction {
             Instruction::MultiplyAdd(a, b, c) => return self.multiply_add(index, [a, b, c]),
+            Instruction::Permute(order, a, b) => return self.permute(index, order, [a, b]),
             Instruction::Unary(op, a) => (unary(op), None, a, None),
             Instruction::Binary(op, a, b) => (binary(op), Some(a), b, None),
             Instruction::Compare(op, a, b) => (comparison(op), Some(a), b, None),
@@ -494,6 +378,38 @@ impl Emitter<'_> {
         self.places[index] = Some(to);
         Some(())
     }
+}
+
+/// The mask of some elements: all, or the rest.
+fn mask(part: Part, rest: bool) -> Mask {
+    match part {
+        _ if !rest => 0,
+        Part::Whole => REST,
+        Part::First => REST_OF_PAIRS[0],
+        Part::Second => REST_OF_PAIRS[1],
+    }
+}
+
+/// Whether elements are at twice the index, and how many vectors further.
+fn vectors(part: Part, copy: u8) -> (bool, u8) {
+    match part {
+        Part::Whole => (false, copy),
+        Part::First => (true, 2 * copy),
+        Part::Second => (true, 2 * copy + 1),
+    }
+}
+
+/// The lanes of two vectors that a permutation takes.
+fn lanes(order: Order) -> [u8; 16] {
+    std::array::from_fn(|lane| {
+        let lane = lane as u8;
+        match order {
+            Order::Even => 2 * lane,
+            Order::Odd => 2 * lane + 1,
+            Order::Lower => lane / 2 + lane % 2 * 16,
+            Order::Upper => lane / 2 + lane % 2 * 16 + 8,
+        }
+    })
 }
 
 fn unary(op: Unary) -> Opcode {

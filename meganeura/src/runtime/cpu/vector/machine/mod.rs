@@ -10,6 +10,7 @@
 mod emit;
 mod encode;
 mod pages;
+mod registers;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -63,7 +64,7 @@ impl Fused {
         let reads = instructions
             .iter()
             .filter_map(|instruction| match *instruction {
-                Instruction::Load(slot)
+                Instruction::Load(slot, _)
                 | Instruction::Splat(slot)
                 | Instruction::Count(slot)
                 | Instruction::Fold(_, _, slot) => Some(slot),
@@ -72,7 +73,7 @@ impl Fused {
         let writes = instructions
             .iter()
             .filter_map(|instruction| match *instruction {
-                Instruction::Store(slot, _) | Instruction::Whole(_, _, slot) => Some(slot),
+                Instruction::Store(slot, ..) | Instruction::Whole(_, _, slot) => Some(slot),
                 _ => None,
             });
         let (reads, writes) = (reads.collect(), writes.collect());
@@ -92,7 +93,7 @@ impl Fused {
     ///
     /// # Safety
     /// The machine must have AVX-512 and BMI2; the table's pointers must lead to so many
-    /// elements, to floats where they are splats, to doubles where they are folds.
+    /// elements, twice as many where those are pairs, to floats where they are splats, to doubles where they are folds.
     pub(in super::super) unsafe fn run(&self, table: &[*mut f32], count: usize) {
         // SAFETY: the caller's promise; there is room for every fold.
         unsafe {

@@ -1,0 +1,179 @@
+//! Which registers a recording needs.
+
+use std::ops::Range;
+
+use super::encode::{BASES, Mask, REST_OF_PAIRS, Vector};
+use super::trace::{Instruction, Order, Recording, Slot, Value};
+
+/// The vector registers.
+const VECTORS: u8 = 32;
+/// How many vectors a fold keeps at most, so that none waits for the one before.
+const CHAINS: u8 = 4;
+/// Longer bodies are not repeated for their own sake.
+const SHORT: usize = 16;
+/// Bodies of loops are not repeated beyond so many instructions.
+const LONG: usize = 160;
+
+/// Which register holds what all the time.
+pub(super) struct Registers {
+    /// How many instructions come before the loop.
+    pub(super) before: usize,
+    /// The base register of each slot whose elements are read or written.
+    pub(super) streams: Vec<(Slot, u8)>,
+    /// The constants, splats and counts that are in registers before the loop.
+    pub(super) ready: Vec<(Value, Vector)>,
+    /// The numbers of the lanes that permutations take.
+    pub(super) orders: Vec<(Order, Vector)>,
+    /// Of each fold, the registers of its chains.
+    pub(super) folds: Vec<(usize, Vec<Vector>)>,
+    /// Copies of the body in the loop.
+    pub(super) chains: u8,
+    pub(super) free: Vec<Vector>,
+    /// For each value, the last instruction that uses it.
+    pub(super) last: Vec<usize>,
+}
+
+impl Registers {
+    /// Registers for a recording, if there are enough.
+    pub(super) fn plan(recording: &Recording) -> Option<Self> {
+        let instructions = &recording.instructions;
+        let before = recording.before;
+        let mut last: Vec<usize> = (0..instructions.len()).collect();
+        let mut slots: Vec<Slot> = Vec::new();
+        for (index, instruction) in instructions.iter().enumerate() {
+            for operand in instruction.operands() {
+                last[usize::from(operand)] = index;
+            }
+            if let Instruction::Load(slot, _)
+            | Instruction::Store(slot, ..)
+            | Instruction::Fetch { slot, .. } = instruction
+                && index >= before
+                && !slots.contains(slot)
+            {
+                slots.push(*slot);
+            }
+        }
+        if slots.len() > BASES.len() {
+            return None;
+        }
+        let which = |wanted: fn(&Instruction) -> bool| {
+            let all = instructions.iter().enumerate();
+            let found = all.filter(move |(_, instruction)| wanted(instruction));
+            found.map(|(index, _)| index).collect::<Vec<usize>>()
+        };
+        let folds = which(|i| matches!(i, Instruction::Fold(..) | Instruction::Whole(..)));
+        let mut splats = which(|i| matches!(i, Instruction::Splat(_)));
+        splats.retain(|&splat| splat >= before);
+        splats.extend(which(|i| matches!(i, Instruction::Count(_))));
+        let mut constants = which(|i| matches!(i, Instruction::Constant(_)));
+        constants.retain(|&constant| last[constant] >= before);
+        alive(recording, &last, 0..before)?;
+        let kept = (0..before).filter(|&value| last[value] >= before);
+        let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
+        let orders = orders(recording);
+        let kept = kept + orders.len();
+        let most = alive(recording, &last, before..instructions.len())?;
+        let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
+        let copies = match folds.len() {
+            0 if instructions.len() > SHORT => 1,
+            _ => CHAINS,
+        };
+        let fits = |chains: u8| {
+            folds.len() * usize::from(chains) <= usize::from(room)
+                && (chains == 1 || instructions.len() * usize::from(chains) <= LONG)
+        };
+        let chains = [CHAINS, 2, 1]
+            .into_iter()
+            .find(|&c| c <= copies && fits(c))?;
+        let fixed = folds.len() as u8 * chains;
+        // What is used in every iteration is best at hand, as far as there is room.
+        constants.truncate(usize::from(room - fixed));
+        let mut free: Vec<Vector> = (0..VECTORS).collect();
+        let mut take = || free.pop().unwrap_or_default();
+        let fixed = splats.into_iter().chain(constants);
+        let ready = fixed.map(|value| (value as Value, take())).collect();
+        let chained = |fold| (fold, (0..chains).map(|_| take()).collect());
+        let folds = folds.into_iter().map(chained).collect();
+        let orders = orders.into_iter().map(|order| (order, take())).collect();
+        let streams = slots.into_iter().zip(BASES).collect();
+        Some(Registers {
+            before,
+            streams,
+            ready,
+            orders,
+            folds,
+            chains,
+            free,
+            last,
+        })
+    }
+
+    /// Whether a mask is needed for pairs.
+    pub(super) fn takes(&self, mask: Mask) -> bool {
+        !self.orders.is_empty() && REST_OF_PAIRS.contains(&mask)
+    }
+}
+
+/// The permutations that are done.
+fn orders(recording: &Recording) -> Vec<Order> {
+    let mut orders = Vec::new();
+    for instruction in &recording.instructions {
+        if let Instruction::Permute(order, ..) = instruction
+            && !orders.contains(order)
+        {
+            orders.push(*order);
+        }
+    }
+    orders
+}
+
+/// How many registers some instructions need at once for what they make, if no constant is in one
+/// already.
+fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<usize> {
+    let instructions = &recording.instructions;
+    let mut alive: usize = 0;
+    let mut most: usize = 0;
+    for index in range.clone() {
+        let instruction = instructions[index];
+        let constant = |operand: &Value| {
+            let operand = instructions[usize::from(*operand)];
+            matches!(operand, Instruction::Constant(_))
+        };
+        let constants = instruction.operands().filter(constant).count();
+        // The result, what a fold of NaNs needs, and constants while they are used.
+        most = most.max(alive + 2 + constants);
+        let mut dead: Vec<Value> = instruction.operands().collect();
+        dead.sort_unstable();
+        dead.dedup();
+        let dead = dead.into_iter().map(usize::from).filter(|&operand| {
+            let made = range.contains(&operand) && recording.makes(operand);
+            made && last[operand] == index
+        });
+        let made = recording.makes(index) && last[index] > index;
+        alive = (alive + usize::from(made)).checked_sub(dead.count())?;
+    }
+    Some(most).filter(|&most| most <= usize::from(VECTORS))
+}
+
+impl Recording {
+    /// Whether an instruction puts something in a vector register when its turn comes.
+    fn makes(&self, index: usize) -> bool {
+        match self.instructions[index] {
+            Instruction::Splat(_) => index < self.before,
+            instruction => in_vector(instruction),
+        }
+    }
+}
+
+/// Whether a value is a vector that is computed or loaded.
+fn in_vector(instruction: Instruction) -> bool {
+    matches!(
+        instruction,
+        Instruction::Load(..)
+            | Instruction::Unary(..)
+            | Instruction::Binary(..)
+            | Instruction::Permute(..)
+            | Instruction::MultiplyAdd(..)
+            | Instruction::Blend { .. }
+    )
+}
