@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::memory::Element;
-use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable};
+use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable, turn};
 use super::super::vector::{Form, Kind, PairOp};
 use super::compile::Register;
-use super::program::{Code, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
+use super::program::{Code, LANES, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
 /// Widens first and rounds registers last, so that what is between can be one loop. Nothing that is
@@ -147,6 +147,7 @@ fn longest(code: &Code, steps: &[Step]) -> usize {
             Work::Vector(_, form) if traced(form) => {}
             Work::Columns if step.from[0] != NO_SLOT => {}
             Work::GatherPairs(_) | Work::ScatterPairs(_) if one_row => {}
+            Work::Repeat { period } if turns(code, period) => {}
             _ => return count,
         }
         let touched = step.from.into_iter().map(|slot| (slot, false));
@@ -166,6 +167,12 @@ fn longest(code: &Code, steps: &[Step]) -> usize {
         }
     }
     steps.len().min(MOST)
+}
+
+/// Whether rows are whole turns of a cycle.
+fn turns(code: &Code, period: usize) -> bool {
+    let whole = |vectors| code.columns.is_multiple_of(vectors * LANES);
+    code.rows_are_tiles() && code.product == NO_SLOT && turn(period).is_some_and(whole)
 }
 
 /// Whether two walks are at the same element all the time.
@@ -274,6 +281,11 @@ impl<'a> Part<'a> {
                     for (slot, value) in [step.to, odd].into_iter().zip(values) {
                         recorder.set(slot, value, self.needed(slot));
                     }
+                }
+                Work::Repeat { period } => {
+                    let period = u16::try_from(period).unwrap_or(0);
+                    let value = recorder.recording.cycle(step.from[0], period);
+                    recorder.set(step.to, value, self.needed(step.to));
                 }
                 Work::ScatterPairs(_) => {
                     let values = [0, 1].map(|i| recorder.operand(step.from[i], Kind::Stream));

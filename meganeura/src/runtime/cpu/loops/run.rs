@@ -80,6 +80,18 @@ pub(super) struct Tile {
     pub(super) range: (usize, usize),
 }
 
+impl Tile {
+    /// A row, before any of its columns.
+    pub(super) fn row(range: (usize, usize)) -> Self {
+        Tile {
+            rows: 1,
+            columns: 0,
+            first_column: 0,
+            range,
+        }
+    }
+}
+
 impl LoopProgram {
     pub(super) fn new(code: Code, workers: usize) -> Self {
         let state = || State {
@@ -187,8 +199,13 @@ impl LoopProgram {
             self.begin_sums(state, task, range);
             match self.code.tiling {
                 Tiling::Wide { columns } => {
+                    let mut entered = false;
                     for row in rows {
-                        self.row(state, row, &chunks, columns, range);
+                        if !entered || !self.follow_row(state) {
+                            self.enter_row(state, row);
+                            entered = true;
+                        }
+                        self.row(state, &chunks, columns, range);
                     }
                 }
                 Tiling::Narrow { rows: height } => {
@@ -215,31 +232,42 @@ impl LoopProgram {
     }
 
     /// Points everything at the start of a row.
-    pub(super) fn enter_row(&self, state: &mut State, row: usize, range: (usize, usize)) -> Tile {
+    pub(super) fn enter_row(&self, state: &mut State, row: usize) {
         unflatten(&self.code.outer, row, &mut state.index);
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter_mut()) {
             *start = walk.at(address(&walk.strides, &state.index));
             state.table[usize::from(walk.slot)] = *start;
         }
-        Tile {
-            rows: 1,
-            columns: 0,
-            first_column: 0,
-            range,
-        }
     }
 
-    /// All phases of one row.
+    /// Points everything at the start of the next row, if it lies as far from this one as others along
+    /// the last axis.
+    fn follow_row(&self, state: &mut State) -> bool {
+        let (Some(&length), Some(along)) = (self.code.outer.last(), state.index.last_mut()) else {
+            return false;
+        };
+        if *along + 1 >= length {
+            return false;
+        }
+        *along += 1;
+        for (walk, start) in self.code.walks.iter().zip(state.starts.iter_mut()) {
+            let step = walk.strides.last().copied().unwrap_or(0);
+            *start = walk.element.step(*start, step);
+            state.table[usize::from(walk.slot)] = *start;
+        }
+        true
+    }
+
+    /// All phases of the row that everything points at.
     unsafe fn row(
         &self,
         state: &mut State,
-        row: usize,
         chunks: &Range<usize>,
         width: usize,
         range: (usize, usize),
     ) {
         let code = &self.code;
-        let mut tile = self.enter_row(state, row, range);
+        let mut tile = Tile::row(range);
         // SAFETY: the caller's promise.
         unsafe {
             self.advance_sums(state, range);

@@ -118,9 +118,9 @@ impl Compiler<'_> {
             let walk = self.walk(access, !self.wide());
             let slot = self.register(true);
             if self.wide() {
-                // Joined rows are one tile; what is before its columns happens once.
+                // Joined rows are one tile.
                 let from = [self.code.walks[walk].slot, NO_SLOT, NO_SLOT];
-                self.push(Level::Row, Work::Repeat { period }, slot, from);
+                self.push(Level::Full, Work::Repeat { period }, slot, from);
             } else {
                 let work = Work::RepeatRows { walk, period };
                 self.push(Level::Full, work, slot, [NO_SLOT; 3]);

@@ -19,30 +19,15 @@ pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
         masks: MASKS.rev().filter(|mask| !plan.takes(*mask)).collect(),
     };
     emitter.enter()?;
-    let repeated = (plan.chains > 1).then(|| {
-        emitter.code.compare(plan.chains);
-        let short = emitter.code.jump(Condition::Below);
-        let head = emitter.code.loop_head();
-        for copy in 0..plan.chains {
-            emitter.body(copy, false)?;
-        }
-        emitter.code.advance(plan.chains);
-        emitter.code.compare(plan.chains);
-        emitter.code.jump_back(Condition::NotBelow, head);
-        emitter.code.land(short);
-        Some(())
-    });
-    if repeated == Some(None) {
-        return None;
+    if !plan.cycles.is_empty() {
+        emitter.turns(plan.chains)?;
+        emitter.leave()?;
+        return Some(emitter.code.finish());
     }
-    emitter.code.compare(1);
-    let none = emitter.code.jump(Condition::Below);
-    let head = emitter.code.loop_head();
-    emitter.body(0, false)?;
-    emitter.code.advance(1);
-    emitter.code.compare(1);
-    emitter.code.jump_back(Condition::NotBelow, head);
-    emitter.code.land(none);
+    if plan.chains > 1 {
+        emitter.turns(plan.chains)?;
+    }
+    emitter.turns(1)?;
     emitter.code.rest();
     let none = emitter.code.jump(Condition::Zero);
     if !plan.orders.is_empty() {
@@ -75,17 +60,20 @@ impl Emitter<'_> {
             let (opcode, from) = match self.instruction(value) {
                 Instruction::Splat(slot) => {
                     self.code.pointer(0, slot);
-                    (encode::BROADCAST, Operand::Pointer)
+                    (encode::BROADCAST, Operand::Pointer(0))
                 }
                 Instruction::Count(slot) => {
                     self.code.pointer(0, slot);
-                    (encode::LOAD, Operand::Pointer)
+                    (encode::LOAD, Operand::Pointer(0))
                 }
                 Instruction::Constant(bits) => (encode::BROADCAST, self.code.number(bits)),
                 _ => continue,
             };
             self.code.two(opcode, register, from);
             self.places[usize::from(value)] = Some(register);
+        }
+        for (cycle, registers) in &self.plan.cycles {
+            self.cycle(*cycle, registers);
         }
         for &(order, register) in &self.plan.orders {
             let lanes = self.code.bytes(lanes(order));
@@ -106,6 +94,27 @@ impl Emitter<'_> {
         Some(())
     }
 
+    /// The vectors of a cycle, each from as many places as it begins anew.
+    fn cycle(&mut self, cycle: Value, registers: &[Vector]) {
+        let Instruction::Cycle(slot, period) = self.instruction(cycle) else {
+            return;
+        };
+        let (period, lanes) = (i32::from(period), 16);
+        self.code.pointer(0, slot);
+        for (first, &register) in (0..).step_by(16).zip(registers) {
+            for begin in first / period..=(first + lanes - 1) / period {
+                let from = Operand::Pointer(4 * (first - begin * period));
+                let here = |lane: &i32| (first + lane) / period == begin;
+                let elements = (0..lanes)
+                    .filter(here)
+                    .fold(0, |mask, lane| mask | 1 << lane);
+                self.code.mask(elements);
+                self.code
+                    .masked(encode::LOAD, register, 0, from, REST, false);
+            }
+        }
+    }
+
     /// What happens before the loop.
     fn once(&mut self) -> Option<()> {
         let before = self.plan.before;
@@ -119,13 +128,13 @@ impl Emitter<'_> {
                 Instruction::Splat(slot) => {
                     let to = self.vectors.pop()?;
                     self.code.pointer(0, slot);
-                    self.code.two(encode::BROADCAST, to, Operand::Pointer);
+                    self.code.two(encode::BROADCAST, to, Operand::Pointer(0));
                     self.places[index] = Some(to);
                 }
                 Instruction::Store(slot, _, value) => {
                     let (from, temporary) = self.operand(value)?;
                     self.code.pointer(0, slot);
-                    let to = Operand::Pointer;
+                    let to = Operand::Pointer(0);
                     self.code.masked(encode::STORE, from, 0, to, REST, false);
                     self.release(index, instruction, [temporary, None, None]);
                 }
@@ -178,7 +187,7 @@ impl Emitter<'_> {
                 self.vectors.push(other);
             }
             self.code.pointer(0, slot);
-            let to = Operand::Pointer;
+            let to = Operand::Pointer(0);
             self.code.masked(encode::STORE, total, 0, to, REST, false);
         }
         self.code.folds();
@@ -209,12 +218,33 @@ impl Emitter<'_> {
         Some(())
     }
 
+    /// As often as there are so many vectors, the work on them.
+    fn turns(&mut self, vectors: u8) -> Option<()> {
+        self.code.compare(vectors);
+        let none = self.code.jump(Condition::Below);
+        let head = self.code.loop_head();
+        for copy in 0..vectors {
+            self.body(copy, false)?;
+        }
+        self.code.advance(vectors);
+        self.code.compare(vectors);
+        self.code.jump_back(Condition::NotBelow, head);
+        self.code.land(none);
+        Some(())
+    }
+
     /// The work on one vector: the `copy`th after the index, or what is left of one.
     fn body(&mut self, copy: u8, rest: bool) -> Option<()> {
-        for index in self.plan.before..self.recording.instructions.len() {
+        let plan = self.plan;
+        for (cycle, registers) in &plan.cycles {
+            let register = registers.iter().cycle().nth(usize::from(copy));
+            self.places[usize::from(*cycle)] = register.copied();
+        }
+        for index in plan.before..self.recording.instructions.len() {
             let instruction = self.recording.instructions[index];
             match instruction {
-                Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => {}
+                Instruction::Constant(_) | Instruction::Splat(_) => {}
+                Instruction::Count(_) | Instruction::Cycle(..) => {}
                 Instruction::Load(slot, part) => {
                     let to = self.vectors.pop()?;
                     let (from, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
@@ -314,7 +344,7 @@ impl Emitter<'_> {
 
     fn free(&mut self, value: usize) {
         match self.recording.instructions[value] {
-            Instruction::Constant(_) | Instruction::Count(_) => {}
+            Instruction::Constant(_) | Instruction::Count(_) | Instruction::Cycle(..) => {}
             Instruction::Splat(_) if value >= self.plan.before => {}
             Instruction::Compare(..) => self.masks.extend(self.places[value].take()),
             _ => self.vectors.extend(self.places[value].take()),

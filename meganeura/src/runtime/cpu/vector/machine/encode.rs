@@ -30,8 +30,8 @@ pub(super) enum Operand {
     Stream(u8, u8),
     /// At a base register plus twice the index, so many vectors further.
     Pairs(u8, u8),
-    /// At the address in register 0.
-    Pointer,
+    /// So many bytes after the address in register 0.
+    Pointer(i32),
     /// So many vectors after where folds go.
     Folded(u8),
     /// A number in the pool.
@@ -168,7 +168,10 @@ impl Assembler {
             Operand::Vector(register) => self.put(&[0xc0 | reg | register & 7]),
             Operand::Stream(base, vectors) => self.put(&[0x44 | reg, base & 7, vectors]),
             Operand::Pairs(base, vectors) => self.put(&[0x44 | reg, TWICE | base & 7, vectors]),
-            Operand::Pointer => self.put(&[reg]),
+            Operand::Pointer(bytes) => {
+                self.put(&[0x80 | reg]);
+                self.put(&bytes.to_le_bytes());
+            }
             Operand::Folded(vectors) => self.put(&[0x42 | reg, vectors]),
             Operand::Pool(number) => {
                 self.put(&[0x05 | reg]);
@@ -282,8 +285,15 @@ impl Assembler {
 
     /// The mask `REST` = the first element only.
     pub(super) fn single(&mut self) {
-        // mov edx, 1; kmovw k1, edx
-        self.put(&[0xba, 1, 0, 0, 0, 0xc5, 0xf8, 0x92, 0xca]);
+        self.mask(1);
+    }
+
+    /// The mask `REST` = these elements.
+    pub(super) fn mask(&mut self, elements: u16) {
+        // mov edx, …; kmovw k1, edx
+        self.put(&[0xba]);
+        self.put(&u32::from(elements).to_le_bytes());
+        self.put(&[0xc5, 0xf8, 0x92, 0xca]);
     }
 
     /// The mask of the elements that are left; sets the condition `Zero` if there are none.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::encode::{BASES, Mask, REST_OF_PAIRS, Vector};
-use super::trace::{Instruction, Order, Recording, Slot, Value};
+use super::trace::{Instruction, Order, Recording, Slot, Value, turn};
 
 /// The vector registers.
 const VECTORS: u8 = 32;
@@ -22,6 +22,8 @@ pub(super) struct Registers {
     pub(super) streams: Vec<(Slot, u8)>,
     /// The constants, splats and counts that are in registers before the loop.
     pub(super) ready: Vec<(Value, Vector)>,
+    /// Of each cycle, the registers of its vectors.
+    pub(super) cycles: Vec<(Value, Vec<Vector>)>,
     /// The numbers of the lanes that permutations take.
     pub(super) orders: Vec<(Order, Vector)>,
     /// Of each fold, the registers of its chains.
@@ -71,7 +73,9 @@ impl Registers {
         let kept = (0..before).filter(|&value| last[value] >= before);
         let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
         let orders = orders(recording);
-        let kept = kept + orders.len();
+        let cycles = cycles(recording)?;
+        let vectors = cycles.iter().map(|(_, vectors)| vectors).sum::<usize>();
+        let kept = kept + orders.len() + vectors;
         let most = alive(recording, &last, before..instructions.len())?;
         let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
         let copies = match folds.len() {
@@ -82,9 +86,11 @@ impl Registers {
             folds.len() * usize::from(chains) <= usize::from(room)
                 && (chains == 1 || instructions.len() * usize::from(chains) <= LONG)
         };
-        let chains = [CHAINS, 2, 1]
-            .into_iter()
-            .find(|&c| c <= copies && fits(c))?;
+        let turn = cycles.iter().map(|&(_, vectors)| vectors as u8).max();
+        let chains = match turn {
+            Some(turn) => Some(turn).filter(|_| folds.is_empty()),
+            None => [CHAINS, 2, 1].into_iter().find(|&c| c <= copies && fits(c)),
+        }?;
         let fixed = folds.len() as u8 * chains;
         // What is used in every iteration is best at hand, as far as there is room.
         constants.truncate(usize::from(room - fixed));
@@ -94,12 +100,15 @@ impl Registers {
         let ready = fixed.map(|value| (value as Value, take())).collect();
         let chained = |fold| (fold, (0..chains).map(|_| take()).collect());
         let folds = folds.into_iter().map(chained).collect();
+        let in_registers = |(cycle, vectors)| (cycle, (0..vectors).map(|_| take()).collect());
+        let cycles = cycles.into_iter().map(in_registers).collect();
         let orders = orders.into_iter().map(|order| (order, take())).collect();
         let streams = slots.into_iter().zip(BASES).collect();
         Some(Registers {
             before,
             streams,
             ready,
+            cycles,
             orders,
             folds,
             chains,
@@ -112,6 +121,19 @@ impl Registers {
     pub(super) fn takes(&self, mask: Mask) -> bool {
         !self.orders.is_empty() && REST_OF_PAIRS.contains(&mask)
     }
+}
+
+/// The cycles and how many vectors each has, if they go into one another.
+fn cycles(recording: &Recording) -> Option<Vec<(Value, usize)>> {
+    let mut cycles = Vec::new();
+    for (value, instruction) in recording.instructions.iter().enumerate() {
+        if let Instruction::Cycle(_, period) = instruction {
+            cycles.push((value as Value, turn(usize::from(*period))?));
+        }
+    }
+    let longest = cycles.iter().map(|&(_, vectors)| vectors).max();
+    let whole = |&(_, vectors): &(Value, usize)| longest.is_some_and(|l| l.is_multiple_of(vectors));
+    cycles.iter().all(whole).then_some(cycles)
 }
 
 /// The permutations that are done.

@@ -1,6 +1,6 @@
 use super::super::{Form, InstructionSet, Kind, lookup};
 use super::trace::Value;
-use super::{Fused, Recording, traceable};
+use super::{Fused, Recording, traceable, turn};
 use crate::ir::{Combine, ScalarOp};
 
 const COUNTS: [usize; 12] = [0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 777];
@@ -262,4 +262,38 @@ fn pairs_of(recording: &Recording, count: usize, offset: usize, to: usize, long:
     assert!(to == 0 || same(&streams[0], &pairs), "{count} pairs");
     assert!(same(&streams[3], &odds), "{count} pairs at {offset}");
     assert_eq!(double, sum, "{count} pairs at {offset}");
+}
+
+/// Few floats stand for long rows, whatever their number; several cycles take turns of one length.
+#[test]
+fn cycles_begin_anew() {
+    if !InstructionSet::detect().fuses() {
+        return;
+    }
+    for period in 1..=64_u16 {
+        let Some(vectors) = turn(usize::from(period)) else {
+            assert!(!(1..=4).any(|n| (n * 16) % usize::from(period) == 0));
+            continue;
+        };
+        let mut recording = Recording::default();
+        let x = recording.load(0);
+        let [a, b] = [1, 2].map(|slot| recording.cycle(slot, period));
+        let product = recording.scalar(ScalarOp::Multiply, [x, a, a]);
+        let sum = recording.scalar(ScalarOp::Add, [product, b, b]);
+        recording.store(3, sum);
+        for turns in [0, 1, 2, 5] {
+            let (count, period) = (turns * vectors * 16, usize::from(period));
+            let table = |factor: usize| (0..period).map(|i| (i * factor) as f32).collect();
+            let mut streams: [Vec<f32>; 4] = [
+                (0..count).map(|i| (i % 11) as f32).collect(),
+                table(2),
+                table(5),
+                vec![-7.0; count + 1],
+            ];
+            run(&recording, &mut streams, count);
+            let at = |i: usize| (i % 11 * (i % period) * 2 + i % period * 5) as f32;
+            let expected: Vec<f32> = (0..count).map(at).chain([-7.0]).collect();
+            assert!(same(&streams[3], &expected), "{count} elements, {period}");
+        }
+    }
 }

@@ -49,6 +49,8 @@ pub(super) enum Instruction {
     Load(Slot, Part),
     /// The floats that a pointer leads to for the first vector, more by 16 for each that follows.
     Count(Slot),
+    /// So many floats that a pointer leads to, again and again.
+    Cycle(Slot, u16),
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
     /// `a · b + c`
@@ -112,7 +114,7 @@ impl Instruction {
     pub(super) fn operands(self) -> impl Iterator<Item = Value> {
         let operands = match self {
             Self::Constant(_) | Self::Splat(_) | Self::Load(..) => [None; 3],
-            Self::Count(_) | Self::Fetch { .. } => [None; 3],
+            Self::Count(_) | Self::Cycle(..) | Self::Fetch { .. } => [None; 3],
             Self::Unary(_, a) | Self::Store(_, _, a) => [Some(a), None, None],
             Self::Fold(_, a, _) | Self::Whole(_, a, _) => [Some(a), None, None],
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => [Some(a), Some(b), None],
@@ -137,7 +139,10 @@ impl Recording {
     fn push(&mut self, instruction: Instruction) -> Value {
         if matches!(
             instruction,
-            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_)
+            Instruction::Constant(_)
+                | Instruction::Splat(_)
+                | Instruction::Count(_)
+                | Instruction::Cycle(..)
         ) && let Some(known) = self.instructions.iter().position(|&i| i == instruction)
         {
             return known as Value;
@@ -165,6 +170,11 @@ impl Recording {
     /// The 16 numbers at a slot, and so on by 16 from vector to vector.
     pub(in super::super::super) fn count(&mut self, slot: Slot) -> Value {
         self.push(Instruction::Count(slot))
+    }
+
+    /// So many floats at a slot, again and again, for loops over whole turns ([`turn`]) only.
+    pub(in super::super::super) fn cycle(&mut self, slot: Slot, period: u16) -> Value {
+        self.push(Instruction::Cycle(slot, period))
     }
 
     /// The float at a slot, which stays as it is during the loop.
@@ -222,6 +232,13 @@ impl Recording {
         *self = TRACE.take();
         value
     }
+}
+
+/// After how many vectors a cycle begins with a vector anew, if it is worth having them in registers.
+pub(in super::super::super) fn turn(period: usize) -> Option<usize> {
+    /// Vectors of a cycle at most.
+    const MOST: usize = 4;
+    (1..=MOST).find(|vectors| period > 0 && (vectors * Traced::COUNT).is_multiple_of(period))
 }
 
 /// Whether an operation looks at vectors as a whole only, and can be written down.
