@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p meganeura-benches --bench scaling -- [--threads N] [FILE]` trains a Llama of width
 //! 288 for a few steps at each size, prints the fastest step and the memory of each, and draws both
-//! into FILE (`docs/scaling.svg` without one), beside straight lines from the first to the last.
+//! into FILE (`docs/scaling.svg` without one), beside straight lines from the first to the last. Then
+//! it prints how long deeper ones take to build.
 
 mod llama;
 
@@ -14,12 +15,16 @@ use llama::Llama;
 use meganeura::ir::{DType, Graph};
 use meganeura::ops::expand;
 use meganeura::prelude::*;
-use meganeura::runtime::Session;
+use meganeura::runtime::{Session, StepId};
 use meganeura::train::{Optimizer, add_updates};
 use plotters::prelude::*;
 
 const VOCABULARY: u32 = 4096;
 const STEPS: u64 = 5;
+
+fn optimizer() -> AdamW {
+    AdamW::new(3e-4)
+}
 
 #[derive(Clone, Copy)]
 struct Size {
@@ -33,29 +38,35 @@ struct Cost {
     megabytes: f64,
 }
 
-fn cost(size: Size, device: &Device) -> Result<Cost, Box<dyn Error>> {
+/// A session for training at a size, and its step: gradients, rewriting, kernels, plan and first values.
+fn build(size: Size, device: &Device) -> Result<(Session, StepId), Box<dyn Error>> {
     let Size {
         batch,
         time,
         layers,
     } = size;
     let model = Llama::with(|config| config.layers = layers);
-    let optimizer = AdamW::new(3e-4);
     let graph = Graph::new();
     let scores = model.build(&graph, &[("batch", batch), ("time", time)])[0];
     let labels = graph.input("label", [batch, time], DType::U32);
     graph.output("loss", scores.cross_entropy(labels));
     let (graph, _) = expand(&graph);
-    add_updates(&graph, &optimizer);
+    add_updates(&graph, &optimizer());
     let mut session = Session::new(device, 0)?;
     let step = session.compile(&graph)?;
+    Ok((session, step))
+}
+
+fn cost(size: Size, device: &Device) -> Result<Cost, Box<dyn Error>> {
+    let Size { batch, time, .. } = size;
+    let (mut session, step) = build(size, device)?;
     let tokens = (0..(batch * time) as u32).map(|i| i.wrapping_mul(2_654_435_761) % VOCABULARY);
     let tokens: Vec<u32> = tokens.collect();
     session.input(step, "tokens", &tokens)?;
     session.input(step, "label", &tokens)?;
     let mut fastest = f64::INFINITY;
     for count in 1..=STEPS {
-        for (name, value) in optimizer.inputs(count) {
+        for (name, value) in optimizer().inputs(count) {
             session.input(step, name, &[value])?;
         }
         let begin = Instant::now();
@@ -129,6 +140,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     draw(&file, &found)?;
     println!("{}", file.display());
+    println!("\n| layers | building, s |\n|---|---|");
+    for layers in [6, 12, 24, 48] {
+        let size = Size {
+            batch: 4,
+            time: 256,
+            layers,
+        };
+        let begin = Instant::now();
+        build(size, &device)?;
+        println!("| {layers} | {:.2} |", begin.elapsed().as_secs_f64());
+    }
     Ok(())
 }
 

@@ -55,16 +55,17 @@ impl Init {
         let stream = Stream::named(seed, name);
         let fan_out = shape.last() as f64;
         let fan_in = count as f64 / fan_out.max(1.0);
-        let uniform = |low: f64, high: f64| {
-            (0..count as u64)
-                .map(|i| (low + (high - low) * f64::from(stream.uniform(i))) as f32)
-                .collect()
+        // Drawn where they stay, by whole blocks.
+        let drawn = |fill: fn(Stream, &mut [f32]), offset: f64, scale: f64| {
+            let mut values = vec![0.0; count];
+            fill(stream, &mut values);
+            for value in &mut values {
+                *value = (offset + scale * f64::from(*value)) as f32;
+            }
+            values
         };
-        let normal = |mean: f64, std: f64| {
-            (0..count as u64)
-                .map(|i| (mean + std * f64::from(stream.normal(i))) as f32)
-                .collect()
-        };
+        let uniform = |low: f64, high: f64| drawn(Stream::fill_uniform, low, high - low);
+        let normal = |mean: f64, std: f64| drawn(Stream::fill_normal, mean, std);
         match self {
             Init::Zeros => vec![0.0; count],
             Init::Ones => vec![1.0; count],

@@ -1,4 +1,4 @@
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::domain::Place;
 use super::emit::Emitter;
@@ -94,6 +94,8 @@ struct Scheduler<'a> {
     graph: &'a Graph,
     nodes: &'a [Node],
     fusion: Fusion<'a>,
+    /// As [`Scheduler::readers`] finds them.
+    readers: FxHashMap<NodeId, Vec<usize>>,
     precision: Precision,
     buffers: Vec<ScheduledBuffer>,
     buffer_of: FxHashMap<NodeId, BufferId>,
@@ -117,6 +119,7 @@ impl<'a> Scheduler<'a> {
         let mut scheduler = Scheduler {
             graph,
             nodes,
+            readers: Self::readers(&fusion),
             fusion,
             precision,
             buffers: Vec::new(),
@@ -181,7 +184,7 @@ impl<'a> Scheduler<'a> {
             let (whole, value) = (value, self.fusion.references.of[value.index()].base);
             match self.fusion.group_of[value.index()] {
                 Some(group) if self.may_overwrite(variable, value, group) => {
-                    for reader in self.readers(variable) {
+                    for &reader in self.readers.get(&variable).into_iter().flatten() {
                         if reader != group && !self.fusion.groups[group].needs.contains(&reader) {
                             self.fusion.groups[group].needs.push(reader);
                         }
@@ -202,26 +205,32 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// The groups that read a leaf.
-    fn readers(&self, leaf: NodeId) -> Vec<usize> {
-        let reads = |id: &NodeId| self.reads_leaf(*id, leaf);
-        (0..self.fusion.groups.len())
-            .filter(|&group| self.fusion.groups[group].members.iter().any(reads))
-            .collect()
-    }
-
-    fn reads_leaf(&self, id: NodeId, leaf: NodeId) -> bool {
-        self.fusion.operands(id).iter().any(|reference| {
-            reference.base == leaf
-                || (self.fusion.is_recomputed(reference.base)
-                    && self.reads_leaf(reference.base, leaf))
-        })
+    /// The groups that read each value, directly or in what they compute again.
+    fn readers(fusion: &Fusion) -> FxHashMap<NodeId, Vec<usize>> {
+        let mut readers: FxHashMap<NodeId, Vec<usize>> = FxHashMap::default();
+        for (index, group) in fusion.groups.iter().enumerate() {
+            let mut waiting = group.members.clone();
+            let mut seen = FxHashSet::default();
+            while let Some(id) = waiting.pop() {
+                for reference in fusion.operands(id) {
+                    let base = reference.base;
+                    if !seen.insert(base) {
+                        continue;
+                    }
+                    readers.entry(base).or_default().push(index);
+                    if fusion.is_recomputed(base) {
+                        waiting.push(base);
+                    }
+                }
+            }
+        }
+        readers
     }
 
     /// Whether a group can write a variable's new value in place: every other reader can run
     /// before it, and it reads the old value only where it writes.
     fn may_overwrite(&self, variable: NodeId, value: NodeId, group: usize) -> bool {
-        let readers = self.readers(variable);
+        let readers = self.readers.get(&variable).map_or(&[][..], Vec::as_slice);
         if readers
             .iter()
             .any(|&reader| reader != group && self.fusion.depends(reader, group))
@@ -333,6 +342,7 @@ impl<'a> Scheduler<'a> {
             gaps: _,
             first,
             last,
+            readers: _,
         } = self;
         let references = fusion.references;
         let emitter = Emitter {

@@ -1,6 +1,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
+use memmap2::MmapMut;
+
 use crate::ir::DType;
 use crate::runtime::RunError;
 
@@ -8,8 +10,17 @@ use crate::runtime::RunError;
 #[derive(Debug)]
 pub(super) struct Memory {
     start: NonNull<u8>,
-    layout: Layout,
+    owner: Owner,
     elements: usize,
+}
+
+/// Where memory comes from.
+#[derive(Debug)]
+enum Owner {
+    Heap(Layout),
+    /// Of the system, in pages as large as it has: a step goes through so many small ones that
+    /// the processor forgets where they are.
+    Pages(#[expect(dead_code, reason = "it is held")] MmapMut),
 }
 
 // SAFETY: it is owned memory; who reads and writes it when is the executor's business.
@@ -19,6 +30,8 @@ unsafe impl Sync for Memory {}
 
 /// A cache line, and a whole vector of any instruction set.
 const ALIGNMENT: usize = 64;
+/// Memory of at least as many bytes is worth large pages.
+const MANY_BYTES: usize = 4 << 20;
 
 impl Memory {
     /// Memory for this many elements of four bytes.
@@ -31,11 +44,18 @@ impl Memory {
         let bytes = elements.max(1).checked_mul(4);
         let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok());
         let layout = layout.ok_or_else(|| refused(isize::MAX as usize))?;
+        if let Some((start, pages)) = large_pages(layout.size()) {
+            return Ok(Self {
+                start,
+                owner: Owner::Pages(pages),
+                elements,
+            });
+        }
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| refused(0))?;
         Ok(Self {
             start,
-            layout,
+            owner: Owner::Heap(layout),
             elements,
         })
     }
@@ -50,10 +70,23 @@ impl Memory {
     }
 }
 
+/// Much memory in large pages, where the system has them and there is so much.
+fn large_pages(bytes: usize) -> Option<(NonNull<u8>, MmapMut)> {
+    if bytes < MANY_BYTES || !cfg!(target_os = "linux") {
+        return None;
+    }
+    let mut pages = MmapMut::map_anon(bytes).ok()?;
+    #[cfg(target_os = "linux")]
+    pages.advise(memmap2::Advice::HugePage).ok()?;
+    Some((NonNull::new(pages.as_mut_ptr())?, pages))
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it came from `alloc_zeroed` with this layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        if let Owner::Heap(layout) = self.owner {
+            // SAFETY: it came from `alloc_zeroed` with this layout.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
+        }
     }
 }
 
@@ -117,5 +150,25 @@ impl Region {
         };
         let ((a, a_end), (b, b_end)) = (range(self), range(other));
         a < b_end && b < a_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_and_on_its_own_lines_from_wherever_it_comes() -> Result<(), RunError> {
+        for elements in [0, 1, 1000, MANY_BYTES / 4 - 1, MANY_BYTES / 4, MANY_BYTES] {
+            let memory = Memory::new(elements, "a test")?;
+            let region = memory.region();
+            assert_eq!(region.base as usize % ALIGNMENT, 0);
+            assert_eq!(region.elements, elements);
+            // SAFETY: there are so many, and nobody else uses them.
+            let all = unsafe { std::slice::from_raw_parts(region.base, elements) };
+            assert!(all.iter().all(|&element| element == 0.0));
+        }
+        assert!(Memory::new(usize::MAX / 8, "too much").is_err());
+        Ok(())
     }
 }

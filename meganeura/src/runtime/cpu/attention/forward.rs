@@ -5,16 +5,13 @@ use std::ops::Range;
 
 use super::operand::{Matrix, Target};
 use super::sight::{Sight, common, seen};
-use super::{AHEAD, AttentionProgram, HALF, KEYS, Layout, blocks};
-use crate::runtime::cpu::gemm::tiles::{Left, Queue};
+use super::{AHEAD, AttentionProgram, KEYS, Layout, blocks};
+use crate::runtime::cpu::gemm::tiles::{Left, Queue, SPAN, Span};
 use crate::runtime::cpu::pool::Pool;
 use crate::runtime::cpu::vector::softmax::{self, Numbers, QUERIES, Seen, Tile};
 
 /// Parts of a head have at least as many queries.
 const LEAST_QUERIES: usize = 64;
-/// The logarithm of the multiply-adds of a register for each row that is fetched ahead: the first
-/// tile, whose products are the smallest, has nearly enough for its results and the next queries.
-const PACE: u32 = 7;
 
 /// Where things lie in a worker's scratch memory.
 pub(super) struct Scratch {
@@ -104,7 +101,7 @@ impl AttentionProgram {
                 normalizer,
                 scratch,
                 places: self.forward_scratch(),
-                queue: RefCell::new(Queue::new(PACE)),
+                queue: RefCell::new(Queue::new()),
             };
             if task.queries.end == kernel.queries && head + 1 < heads {
                 self.fetch_next_head(&task, head + 1);
@@ -237,22 +234,23 @@ impl AttentionProgram {
         if task.output.is_none() {
             return;
         }
-        let (width, scores) = (self.padded()[1], task.places.scores);
-        for half in blocks(queries.clone(), HALF) {
-            let seen = common(&seen(&self.kernel, &half), keys);
-            let lane = half.start - queries.start;
-            let size = [half.len(), self.kernel.value_width, seen.len()];
-            // SAFETY: the caller's promise.
-            unsafe {
-                let left = task
-                    .place(scores)
-                    .add((seen.start - keys.start) * QUERIES + lane);
-                let right = values.right(seen.start - task.keys.start);
-                let to = (task.place(task.places.mixed).add(lane * width), width);
-                let left = Left::Columns(left, QUERIES);
-                self.tiles
-                    .multiply(size, left, right, to, accumulate, &task.queue);
-            }
+        let mut spans = [Span::default(); QUERIES / SPAN];
+        for (span, some) in spans.iter_mut().zip(blocks(queries.clone(), SPAN)) {
+            let seen = common(&seen(&self.kernel, &some), keys);
+            *span = Span {
+                first: seen.start - keys.start,
+                count: seen.len(),
+                accumulate,
+            };
+        }
+        let size = [queries.len(), self.kernel.value_width];
+        let left = Left::Columns(task.place(task.places.scores), QUERIES);
+        let right = values.right(keys.start - task.keys.start);
+        let to = (task.place(task.places.mixed), self.padded()[1]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.tiles
+                .multiply_each(size, &spans, left, right, to, &task.queue);
         }
     }
 

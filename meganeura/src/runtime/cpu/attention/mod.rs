@@ -6,8 +6,8 @@
 //!
 //! Scores are computed transposed, for tiles of as many queries as a tile of
 //! [`softmax`](super::vector::softmax) has lanes: maxima, sums and normalizers then need no step
-//! across lanes. All products are those of the contraction engine's micro-kernels, which reach 94 to
-//! 99 % of the peak on tiles this small. They end at the last key that a few queries see.
+//! across lanes. Products go over many small [`tiles`](super::gemm::tiles) in one call, each of which
+//! ends at the last key that its queries see; they reach 95 to 98 % of the peak.
 //!
 //! A tile of scores of 128 keys (8 KiB) lies in the first-level cache with what meets it; a head's
 //! keys, values and their gradients pass through it once for 16 (forward) or 128 queries (backward).
@@ -35,8 +35,6 @@ use crate::schedule::attention::{AttentionKernel, AttentionPass};
 
 /// Keys of a block.
 const KEYS: usize = 128;
-/// Queries, or keys, of the small tiles in which products end where nothing more is seen.
-const HALF: usize = QUERIES / 2;
 /// Keys of the next head that are fetched ahead: more would not stay in the second-level cache.
 const AHEAD: usize = 256;
 /// Products that are worth sharing among threads.

@@ -138,12 +138,8 @@ impl Operand {
     /// Rows of a head, to be fetched.
     pub fn soon(&self, [batch, head]: [usize; 2], times: Range<usize>, width: usize) -> Soon {
         let apart = self.column == 1 && matches!(self.element, Element::Float);
-        Soon {
-            from: self.row(batch, times.start, head),
-            stride: self.time,
-            rows: if apart { times.len() } else { 0 },
-            width,
-        }
+        let rows = if apart { times.len() } else { 0 };
+        Soon::rows(self.row(batch, times.start, head), self.time, rows, width)
     }
 
     /// Copies rows of a head.
@@ -267,12 +263,9 @@ impl Target {
 
     /// Rows of a head, to be fetched.
     pub fn soon(&self, at: [usize; 2], times: Range<usize>) -> Soon {
-        Soon {
-            from: self.row(at, times.start),
-            stride: self.heads * self.width,
-            rows: if self.in_place() { times.len() } else { 0 },
-            width: self.width,
-        }
+        let rows = if self.in_place() { times.len() } else { 0 };
+        let stride = self.heads * self.width;
+        Soon::rows(self.row(at, times.start), stride, rows, self.width)
     }
 
     /// Rows of a head where they lie, or in scratch memory, from where [`Target::store`] writes them.
@@ -359,5 +352,59 @@ impl Target {
     pub unsafe fn number(&self, at: [usize; 2], time: usize, value: f32) {
         // SAFETY: the caller's promise.
         unsafe { *self.row(at, time) = value };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::DType;
+
+    /// Queries, keys and values of so many heads as a projection leaves them, and a gradient of as
+    /// many heads.
+    fn in_place(width: usize, heads: usize, dtype: DType, column_stride: usize) -> [bool; 2] {
+        let region = Region {
+            base: std::ptr::null_mut(),
+            elements: 0,
+            dtype,
+        };
+        [3 * heads * width, heads * width].map(|row| {
+            let access = Access {
+                buffer: BufferId(0),
+                dtype,
+                offset: 0,
+                strides: vec![256 * row, row, width],
+                column_stride,
+            };
+            Operand::new(&access, &[4], &[region]).in_place(Tiles::new(), width)
+        })
+    }
+
+    #[test]
+    fn rows_are_read_where_they_lie_if_they_are_not_a_power_of_two_apart() {
+        for (width, heads, expected) in [
+            // The `gpt` workload: 54 and 18 cache lines apart.
+            (48, 6, [true, true]),
+            // 36 and 12, 72 and 24, 144 and 48: fours, eights and sixteens.
+            (32, 6, [false, false]),
+            (64, 6, [false, false]),
+            (128, 6, [false, false]),
+            // 60 and 20 of rows of four lines, 36 and 12 of rows of four.
+            (64, 5, [true, true]),
+            (64, 3, [true, true]),
+            (64, 1, [true, true]),
+            // A head of many lines finds room with what is between.
+            (128, 1, [true, true]),
+            (64, 8, [false, false]),
+            (64, 16, [false, false]),
+        ] {
+            let found = in_place(width, heads, DType::F32, 1);
+            assert_eq!(found, expected, "{heads} heads of {width}");
+        }
+        assert_eq!(in_place(48, 6, DType::BF16, 1), [false, false]);
+        assert_eq!(in_place(48, 6, DType::F32, 2), [false, false]);
+        if Tiles::new().padded(1) > 4 {
+            assert_eq!(in_place(20, 6, DType::F32, 1), [false, false]);
+        }
     }
 }

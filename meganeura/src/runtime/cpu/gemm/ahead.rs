@@ -35,23 +35,6 @@ impl Ahead {
         count: 0,
     };
 
-    /// So many rows of `pieces` places, `width` floats from one to the next.
-    pub fn rows(
-        from: *const f32,
-        stride: usize,
-        rows: usize,
-        [pieces, width]: [usize; 2],
-    ) -> Ahead {
-        Ahead {
-            from,
-            stride,
-            pieces,
-            width,
-            piece: 0,
-            count: rows * pieces,
-        }
-    }
-
     /// The next place, if one is left.
     #[inline(always)]
     pub fn next(&mut self) -> Option<*const f32> {

@@ -210,6 +210,14 @@ impl Lanes for Avx512 {
         round() = |x| _mm512_roundscale_ps::<0>(x);
     }
 
+    #[inline(always)]
+    fn power_parts(self) -> (Self, Self) {
+        // An infinity has a rest of 0, and scaling by any number is exact or ends at 0 and infinity.
+        // SAFETY: `self` exists, so the instructions do.
+        let rest = unsafe { _mm512_reduce_ps::<0>(self.0) };
+        (self.round(), Avx512(rest))
+    }
+
     comparisons! {
         less = _CMP_LT_OQ;
         less_equal = _CMP_LE_OQ;

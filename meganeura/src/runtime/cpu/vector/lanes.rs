@@ -171,6 +171,16 @@ pub(crate) trait Lanes: Copy {
     fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Whether the mask holds in all lanes.
     fn all(mask: Self::Mask) -> bool;
+    /// A whole number n and a rest of at most ½ whose powers of 2 multiply to that of `self`; where
+    /// that is 0 or infinite, what [`Lanes::scale`] by n makes of 1.
+    #[inline(always)]
+    fn power_parts(self) -> (Self, Self) {
+        // Beyond these the power is infinity or 0. A NaN passes both.
+        let x = self.constant(-151.0).larger(self);
+        let x = x.constant(129.0).smaller(x);
+        let n = x.round();
+        (n, x.subtract(n))
+    }
     /// `self · 2ⁿ` for whole n, |n| < 252, rounded once at most.
     fn scale(self, n: Self) -> Self;
     /// A positive normal number as `m · 2ᵉ` with 1 ≤ m < 2.

@@ -1,3 +1,4 @@
+use super::softmax::{Loops, QUERIES, Seen, Tile};
 use super::{Form, InstructionSet, Kind, lookup};
 use crate::ir::{ScalarOp, bf16};
 
@@ -152,6 +153,37 @@ fn a_position_in_the_vector_does_not_matter() {
                     "{set:?} {op:?}({x}) = {alone} alone, {together} together"
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn powers_of_two_keep_their_bound() {
+    let mut numbers = sweep(-160.0, 135.0, 200_000);
+    numbers.extend(magnitudes());
+    numbers.extend(SPECIAL);
+    numbers.resize(numbers.len().next_multiple_of(QUERIES), 0.0);
+    for set in InstructionSet::available() {
+        let mut powers = numbers.clone();
+        let tile = Tile {
+            start: powers.as_mut_ptr(),
+            stride: QUERIES,
+            keys: powers.len() / QUERIES,
+        };
+        // SAFETY: the tile is the numbers, and the set is there.
+        unsafe { (Loops::of(set).powers)(tile, &mut { Seen::NOTHING }) };
+        let bound = match set {
+            InstructionSet::Portable => 3.0,
+            #[cfg(target_arch = "x86_64")]
+            _ => 2.0,
+        };
+        for (&x, &power) in numbers.iter().zip(&powers) {
+            let exact = f64::from(x).exp2();
+            if f64::from(exact as f32) == f64::from(power) || (x.is_nan() && power.is_nan()) {
+                continue;
+            }
+            let places = (f64::from(power) - exact).abs() / last_place(exact);
+            assert!(places <= bound, "{set:?}: 2^{x} = {power}, not {exact}");
         }
     }
 }

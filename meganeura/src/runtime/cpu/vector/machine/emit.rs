@@ -1,5 +1,7 @@
 //! From a recording to code: registers, and the loop around it.
 
+use std::ops::Range;
+
 use super::encode::{
     self, Assembler, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, REST_OF_PAIRS, Vector,
 };
@@ -7,49 +9,99 @@ use super::registers::Registers;
 use super::trace::{Binary, Comparison, Instruction, Order, Part, Recording, Slot, Unary, Value};
 use crate::ir::Combine;
 
+/// Numbers of vectors that take turns at every instruction, if there are registers enough. A body
+/// waits for itself most of the time, and the processor sees only a few of them at once.
+const TOGETHER: [u8; 2] = [2, 1];
+
 /// Code for a recording, if there are registers enough.
 pub(super) fn emit(recording: &Recording) -> Option<Vec<u8>> {
-    let plan = Registers::plan(recording)?;
-    let mut emitter = Emitter {
-        plan: &plan,
-        recording,
-        code: Assembler::default(),
-        places: vec![None; recording.instructions.len()],
-        vectors: plan.free.clone(),
-        masks: MASKS.rev().filter(|mask| !plan.takes(*mask)).collect(),
-    };
-    emitter.enter()?;
-    if !plan.cycles.is_empty() {
-        emitter.turns(plan.chains)?;
-        emitter.leave()?;
-        return Some(emitter.code.finish());
-    }
-    if plan.chains > 1 {
-        emitter.turns(plan.chains)?;
-    }
-    emitter.turns(1)?;
-    emitter.code.rest();
-    let none = emitter.code.jump(Condition::Zero);
-    if !plan.orders.is_empty() {
-        emitter.code.rest_of_pairs();
-    }
-    emitter.body(0, true)?;
-    emitter.code.land(none);
-    emitter.leave()?;
-    Some(emitter.code.finish())
+    TOGETHER.into_iter().find_map(|together| {
+        let plan = Registers::plan(recording, together)?;
+        Emitter::new(recording, &plan).emit()
+    })
 }
 
 struct Emitter<'a> {
     plan: &'a Registers,
     recording: &'a Recording,
     code: Assembler,
-    /// The register of each value that is in one now.
+    /// The register of each value that is in one now, for all vectors that take turns.
     places: Vec<Option<u8>>,
+    /// Whose turn it is.
+    turn: usize,
     vectors: Vec<Vector>,
     masks: Vec<Mask>,
 }
 
-impl Emitter<'_> {
+impl<'a> Emitter<'a> {
+    fn new(recording: &'a Recording, plan: &'a Registers) -> Self {
+        let values = recording.instructions.len() * usize::from(plan.together);
+        Emitter {
+            plan,
+            recording,
+            code: Assembler::default(),
+            places: vec![None; values],
+            turn: 0,
+            vectors: plan.free.clone(),
+            masks: MASKS.rev().filter(|mask| !plan.takes(*mask)).collect(),
+        }
+    }
+
+    fn emit(mut self) -> Option<Vec<u8>> {
+        let plan = self.plan;
+        self.enter()?;
+        if plan.chains > 1 || !plan.cycles.is_empty() {
+            self.turns(plan.chains)?;
+        }
+        if plan.cycles.is_empty() {
+            self.turns(1)?;
+            self.rest()?;
+        }
+        self.leave()?;
+        Some(self.code.finish())
+    }
+
+    /// As often as there are so many vectors, the work on them.
+    fn turns(&mut self, vectors: u8) -> Option<()> {
+        let together = self.plan.together.min(vectors);
+        self.code.compare(vectors);
+        let none = self.code.jump(Condition::Below);
+        let head = self.code.loop_head();
+        for first in (0..vectors).step_by(usize::from(together)) {
+            self.body(first..first + together, false)?;
+        }
+        self.code.advance(vectors);
+        self.code.compare(vectors);
+        self.code.jump_back(Condition::NotBelow, head);
+        self.code.land(none);
+        Some(())
+    }
+
+    /// The work on what is left of a vector.
+    fn rest(&mut self) -> Option<()> {
+        self.code.rest();
+        let none = self.code.jump(Condition::Zero);
+        if !self.plan.orders.is_empty() {
+            self.code.rest_of_pairs();
+        }
+        self.body(0..1, true)?;
+        self.code.land(none);
+        Some(())
+    }
+
+    /// Where the register of a value stands for the vector whose turn it is.
+    fn at(&self, value: usize) -> usize {
+        let shared = match self.recording.instructions[value] {
+            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => true,
+            Instruction::Cycle(..) => false,
+            _ => value < self.plan.before,
+        };
+        match shared {
+            true => value,
+            false => value + self.turn * self.recording.instructions.len(),
+        }
+    }
+
     fn instruction(&self, value: Value) -> Instruction {
         self.recording.instructions[usize::from(value)]
     }
@@ -218,70 +270,69 @@ impl Emitter<'_> {
         Some(())
     }
 
-    /// As often as there are so many vectors, the work on them.
-    fn turns(&mut self, vectors: u8) -> Option<()> {
-        self.code.compare(vectors);
-        let none = self.code.jump(Condition::Below);
-        let head = self.code.loop_head();
-        for copy in 0..vectors {
-            self.body(copy, false)?;
+    /// The work on some vectors after the index, or what is left of one. They take turns.
+    fn body(&mut self, copies: Range<u8>, rest: bool) -> Option<()> {
+        for (cycle, registers) in &self.plan.cycles {
+            for copy in copies.clone() {
+                self.turn = usize::from(copy - copies.start);
+                let at = self.at(usize::from(*cycle));
+                let register = registers.iter().cycle().nth(usize::from(copy));
+                self.places[at] = register.copied();
+            }
         }
-        self.code.advance(vectors);
-        self.code.compare(vectors);
-        self.code.jump_back(Condition::NotBelow, head);
-        self.code.land(none);
-        Some(())
+        for index in self.plan.before..self.recording.instructions.len() {
+            for copy in copies.clone() {
+                self.turn = usize::from(copy - copies.start);
+                self.step(index, copy, rest)?;
+            }
+        }
+        self.turn = 0;
+        self.count_on()
     }
 
-    /// The work on one vector: the `copy`th after the index, or what is left of one.
-    fn body(&mut self, copy: u8, rest: bool) -> Option<()> {
-        let plan = self.plan;
-        for (cycle, registers) in &plan.cycles {
-            let register = registers.iter().cycle().nth(usize::from(copy));
-            self.places[usize::from(*cycle)] = register.copied();
-        }
-        for index in plan.before..self.recording.instructions.len() {
-            let instruction = self.recording.instructions[index];
-            match instruction {
-                Instruction::Constant(_) | Instruction::Splat(_) => {}
-                Instruction::Count(_) | Instruction::Cycle(..) => {}
-                Instruction::Load(slot, part) => {
-                    let to = self.vectors.pop()?;
-                    let (from, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
-                    self.code.masked(encode::LOAD, to, 0, from, mask, true);
-                    self.places[index] = Some(to);
-                }
-                Instruction::Fetch {
-                    slot,
-                    part,
-                    bytes,
-                    written,
-                } => {
-                    let (twice, vectors) = vectors(part, copy);
-                    let bytes = bytes + u32::from(vectors) * 64;
-                    self.code.fetch(self.base(slot)?, twice, bytes, written);
-                }
-                Instruction::Store(slot, part, value) => {
-                    let (to, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
-                    let (from, temporary) = self.operand(value)?;
-                    self.code.masked(encode::STORE, from, 0, to, mask, false);
-                    self.release(index, instruction, [temporary, None, None]);
-                }
-                Instruction::Fold(how, value, _) | Instruction::Whole(how, value, _) => {
-                    let mut folds = self.plan.folds.iter();
-                    let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
-                    let to = chains[usize::from(copy)];
-                    let (from, temporary) = self.operand(value)?;
-                    self.combine(how, to, from, mask(Part::Whole, rest))?;
-                    self.release(index, instruction, [temporary, None, None]);
-                }
-                _ => self.compute(index, instruction)?,
+    /// One instruction's work on a vector.
+    fn step(&mut self, index: usize, copy: u8, rest: bool) -> Option<()> {
+        let instruction = self.recording.instructions[index];
+        match instruction {
+            Instruction::Constant(_) | Instruction::Splat(_) => {}
+            Instruction::Count(_) | Instruction::Cycle(..) => {}
+            Instruction::Load(slot, part) => {
+                let to = self.vectors.pop()?;
+                let (from, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
+                self.code.masked(encode::LOAD, to, 0, from, mask, true);
+                let at = self.at(index);
+                self.places[at] = Some(to);
             }
-            if self.plan.last[index] == index {
-                self.free(index);
+            Instruction::Fetch {
+                slot,
+                part,
+                bytes,
+                written,
+            } => {
+                let (twice, vectors) = vectors(part, copy);
+                let bytes = bytes + u32::from(vectors) * 64;
+                self.code.fetch(self.base(slot)?, twice, bytes, written);
             }
+            Instruction::Store(slot, part, value) => {
+                let (to, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
+                let (from, temporary) = self.operand(value)?;
+                self.code.masked(encode::STORE, from, 0, to, mask, false);
+                self.release(index, instruction, [temporary, None, None]);
+            }
+            Instruction::Fold(how, value, _) | Instruction::Whole(how, value, _) => {
+                let mut folds = self.plan.folds.iter();
+                let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
+                let to = chains[usize::from(copy)];
+                let (from, temporary) = self.operand(value)?;
+                self.combine(how, to, from, mask(Part::Whole, rest))?;
+                self.release(index, instruction, [temporary, None, None]);
+            }
+            _ => self.compute(index, instruction)?,
         }
-        self.count_on()
+        if self.plan.last[index] == index {
+            self.free(index);
+        }
+        Some(())
     }
 
     /// Counts are those of the next vector.
@@ -318,7 +369,7 @@ impl Emitter<'_> {
 
     /// The register of a value, and whether it is to be free after this instruction.
     fn operand(&mut self, value: Value) -> Option<(Vector, Option<Vector>)> {
-        if let Some(register) = self.places[usize::from(value)] {
+        if let Some(register) = self.places[self.at(usize::from(value))] {
             return Some((register, None));
         }
         let Instruction::Constant(bits) = self.instruction(value) else {
@@ -328,6 +379,18 @@ impl Emitter<'_> {
         let number = self.code.number(bits);
         self.code.two(encode::BROADCAST, register, number);
         Some((register, Some(register)))
+    }
+
+    /// A value as last operand, which may be a number in memory.
+    fn last_operand(&mut self, value: Value) -> Option<Operand> {
+        match (
+            self.places[self.at(usize::from(value))],
+            self.instruction(value),
+        ) {
+            (Some(register), _) => Some(Operand::Vector(register)),
+            (None, Instruction::Constant(bits)) => Some(self.code.spread(bits)),
+            _ => None,
+        }
     }
 
     /// Frees what an instruction was the last to use.
@@ -346,21 +409,39 @@ impl Emitter<'_> {
         match self.recording.instructions[value] {
             Instruction::Constant(_) | Instruction::Count(_) | Instruction::Cycle(..) => {}
             Instruction::Splat(_) if value >= self.plan.before => {}
-            Instruction::Compare(..) => self.masks.extend(self.places[value].take()),
-            _ => self.vectors.extend(self.places[value].take()),
+            Instruction::Compare(..) => {
+                let at = self.at(value);
+                self.masks.extend(self.places[at].take());
+            }
+            _ => {
+                let at = self.at(value);
+                self.vectors.extend(self.places[at].take());
+            }
         }
     }
 
     fn multiply_add(&mut self, index: usize, [a, b, c]: [Value; 3]) -> Option<()> {
         let to = self.vectors.pop()?;
-        let (first, one) = self.operand(a)?;
-        self.code.two(MOVE, to, Operand::Vector(first));
-        let ((b, two), (c, three)) = (self.operand(b)?, self.operand(c)?);
-        let c = Operand::Vector(c);
-        self.code.three(encode::MULTIPLY_ADD, to, b, c);
+        match self.last_operand(a)? {
+            Operand::Spread(number) => self.code.two(encode::BROADCAST, to, Operand::Pool(number)),
+            first => self.code.two(MOVE, to, first),
+        }
+        // One of the two may be in memory.
+        let temporary = match (self.last_operand(b)?, self.last_operand(c)?) {
+            (Operand::Vector(b), c) => {
+                self.code.three(encode::MULTIPLY_ADD, to, b, c);
+                None
+            }
+            (b, _) => {
+                let (c, temporary) = self.operand(c)?;
+                self.code.three(encode::MULTIPLY_ADD_LAST, to, c, b);
+                temporary
+            }
+        };
         let instruction = self.recording.instructions[index];
-        self.release(index, instruction, [one, two, three]);
-        self.places[index] = Some(to);
+        self.release(index, instruction, [temporary, None, None]);
+        let at = self.at(index);
+        self.places[at] = Some(to);
         Some(())
     }
 
@@ -374,7 +455,8 @@ impl Emitter<'_> {
         self.code.three(encode::PERMUTE, to, lanes, b);
         let instruction = self.recording.instructions[index];
         self.release(index, instruction, [one, two, None]);
-        self.places[index] = Some(to);
+        let at = self.at(index);
+        self.places[at] = Some(to);
         Some(())
     }
 
@@ -393,19 +475,19 @@ impl Emitter<'_> {
             Some(a) => self.operand(a)?,
             None => (0, None),
         };
-        let (b, two) = self.operand(b)?;
+        let b = self.last_operand(b)?;
         let mask = match mask {
-            Some(mask) => self.places[usize::from(mask)]?,
+            Some(mask) => self.places[self.at(usize::from(mask))]?,
             None => 0,
         };
-        self.release(index, instruction, [one, two, None]);
+        self.release(index, instruction, [one, None, None]);
         let to = match instruction {
             Instruction::Compare(..) => self.masks.pop()?,
             _ => self.vectors.pop()?,
         };
-        let b = Operand::Vector(b);
         self.code.masked(opcode, to, a, b, mask, false);
-        self.places[index] = Some(to);
+        let at = self.at(index);
+        self.places[at] = Some(to);
         Some(())
     }
 }

@@ -36,6 +36,8 @@ pub(super) enum Operand {
     Folded(u8),
     /// A number in the pool.
     Pool(usize),
+    /// A number in the pool, in all lanes.
+    Spread(usize),
 }
 
 /// The tables of opcodes, with the prefix that selects among them.
@@ -83,6 +85,8 @@ pub(super) const OR: Opcode = opcode(1, 0, 0x56);
 pub(super) const XOR: Opcode = opcode(1, 0, 0x57);
 /// `to · a + b`
 pub(super) const MULTIPLY_ADD: Opcode = opcode(2, 1, 0xa8);
+/// `to · b + a`
+pub(super) const MULTIPLY_ADD_LAST: Opcode = opcode(2, 1, 0x98);
 pub(super) const BLEND: Opcode = opcode(2, 1, 0x65);
 pub(super) const SCALE: Opcode = opcode(2, 1, 0x2c);
 pub(super) const EXPONENT: Opcode = opcode(2, 1, 0x42);
@@ -126,8 +130,9 @@ pub(super) struct Label(usize);
 #[derive(Default)]
 pub(super) struct Assembler {
     bytes: Vec<u8>,
-    /// Four bytes each that become the distance to a number of the pool.
-    pooled: Vec<(usize, usize)>,
+    /// Four bytes each that become the distance to a number of the pool, from where their
+    /// instruction ends.
+    pooled: Vec<(usize, usize, usize)>,
     pool: Vec<u32>,
 }
 
@@ -152,6 +157,7 @@ impl Assembler {
             _ => (0, 0),
         };
         let high = |register: u8, bit: u8| (!register >> bit) & 1;
+        let spread = u8::from(matches!(b, Operand::Spread(_)));
         self.put(&[
             0x62,
             high(to, 3) << 7
@@ -160,7 +166,7 @@ impl Assembler {
                 | high(to, 4) << 4
                 | opcode.map,
             (!a & 15) << 3 | 4 | opcode.prefix,
-            u8::from(zeros && mask > 0) << 7 | 2 << 5 | high(a, 4) << 3 | mask,
+            u8::from(zeros && mask > 0) << 7 | 2 << 5 | spread << 4 | high(a, 4) << 3 | mask,
             opcode.code,
         ]);
         let reg = (to & 7) << 3;
@@ -173,9 +179,10 @@ impl Assembler {
                 self.put(&bytes.to_le_bytes());
             }
             Operand::Folded(vectors) => self.put(&[0x42 | reg, vectors]),
-            Operand::Pool(number) => {
+            Operand::Pool(number) | Operand::Spread(number) => {
                 self.put(&[0x05 | reg]);
-                self.pooled.push((self.bytes.len(), number));
+                let (at, immediate) = (self.bytes.len(), opcode.immediate.iter().len());
+                self.pooled.push((at, number, at + 4 + immediate));
                 self.put(&[0; 4]);
             }
         }
@@ -207,11 +214,20 @@ impl Assembler {
 
     /// The place of a number in the pool.
     pub(super) fn number(&mut self, bits: u32) -> Operand {
+        Operand::Pool(self.pooled_at(bits))
+    }
+
+    /// A number in the pool, in all lanes.
+    pub(super) fn spread(&mut self, bits: u32) -> Operand {
+        Operand::Spread(self.pooled_at(bits))
+    }
+
+    fn pooled_at(&mut self, bits: u32) -> usize {
         let known = self.pool.iter().position(|&other| other == bits);
-        Operand::Pool(known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.pool.push(bits);
             self.pool.len() - 1
-        }))
+        })
     }
 
     /// The place of 16 bytes in the pool.
@@ -344,8 +360,8 @@ impl Assembler {
             self.put(&[0xcc]);
         }
         let pool = self.bytes.len();
-        for (at, number) in self.pooled {
-            let distance = (pool + number * 4 - (at + 4)) as u32;
+        for (at, number, end) in self.pooled {
+            let distance = (pool + number * 4 - end) as u32;
             self.bytes[at..at + 4].copy_from_slice(&distance.to_le_bytes());
         }
         for bits in self.pool {

@@ -1,4 +1,4 @@
-//! Which registers a recording needs.
+//! Which registers hold what, and how many vectors a loop works on at a time.
 
 use std::ops::Range;
 
@@ -30,14 +30,16 @@ pub(super) struct Registers {
     pub(super) folds: Vec<(usize, Vec<Vector>)>,
     /// Copies of the body in the loop.
     pub(super) chains: u8,
+    /// How many of them take turns at every instruction.
+    pub(super) together: u8,
     pub(super) free: Vec<Vector>,
     /// For each value, the last instruction that uses it.
     pub(super) last: Vec<usize>,
 }
 
 impl Registers {
-    /// Registers for a recording, if there are enough.
-    pub(super) fn plan(recording: &Recording) -> Option<Self> {
+    /// Registers for a loop in which so many vectors take turns, if there are enough.
+    pub(super) fn plan(recording: &Recording, together: u8) -> Option<Self> {
         let instructions = &recording.instructions;
         let before = recording.before;
         let mut last: Vec<usize> = (0..instructions.len()).collect();
@@ -69,17 +71,23 @@ impl Registers {
         splats.extend(which(|i| matches!(i, Instruction::Count(_))));
         let mut constants = which(|i| matches!(i, Instruction::Constant(_)));
         constants.retain(|&constant| last[constant] >= before);
-        alive(recording, &last, 0..before)?;
+        // What must be in a register comes first.
+        let firsts: Vec<Value> = instructions
+            .iter()
+            .filter_map(|i| i.in_register())
+            .collect();
+        constants.sort_by_key(|&constant| !firsts.contains(&(constant as Value)));
+        alive(recording, &last, 0..before, 1)?;
         let kept = (0..before).filter(|&value| last[value] >= before);
         let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
         let orders = orders(recording);
         let cycles = cycles(recording)?;
-        let vectors = cycles.iter().map(|(_, vectors)| vectors).sum::<usize>();
-        let kept = kept + orders.len() + vectors;
-        let most = alive(recording, &last, before..instructions.len())?;
+        let kept = kept + orders.len() + cycles.iter().map(|(_, vectors)| vectors).sum::<usize>();
+        let turns = usize::from(together);
+        let most = alive(recording, &last, before..instructions.len(), turns)?;
         let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
         let copies = match folds.len() {
-            0 if instructions.len() > SHORT => 1,
+            0 if instructions.len() > SHORT => together,
             _ => CHAINS,
         };
         let fits = |chains: u8| {
@@ -91,6 +99,10 @@ impl Registers {
             Some(turn) => Some(turn).filter(|_| folds.is_empty()),
             None => [CHAINS, 2, 1].into_iter().find(|&c| c <= copies && fits(c)),
         }?;
+        let counts = which(|i| matches!(i, Instruction::Count(_)));
+        if together > 1 && (!chains.is_multiple_of(together) || !counts.is_empty()) {
+            return None;
+        }
         let fixed = folds.len() as u8 * chains;
         // What is used in every iteration is best at hand, as far as there is room.
         constants.truncate(usize::from(room - fixed));
@@ -112,6 +124,7 @@ impl Registers {
             orders,
             folds,
             chains,
+            together,
             free,
             last,
         })
@@ -149,9 +162,14 @@ fn orders(recording: &Recording) -> Vec<Order> {
     orders
 }
 
-/// How many registers some instructions need at once for what they make, if no constant is in one
-/// already.
-fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<usize> {
+/// How many registers some instructions need at once for what they make, so many of each, if no
+/// constant is in one already.
+fn alive(
+    recording: &Recording,
+    last: &[usize],
+    range: Range<usize>,
+    turns: usize,
+) -> Option<usize> {
     let instructions = &recording.instructions;
     let mut alive: usize = 0;
     let mut most: usize = 0;
@@ -162,8 +180,7 @@ fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<u
             matches!(operand, Instruction::Constant(_))
         };
         let constants = instruction.operands().filter(constant).count();
-        // The result, what a fold of NaNs needs, and constants while they are used.
-        most = most.max(alive + 2 + constants);
+        let before = alive;
         let mut dead: Vec<Value> = instruction.operands().collect();
         dead.sort_unstable();
         dead.dedup();
@@ -173,13 +190,15 @@ fn alive(recording: &Recording, last: &[usize], range: Range<usize>) -> Option<u
         });
         let made = recording.makes(index) && last[index] > index;
         alive = (alive + usize::from(made)).checked_sub(dead.count())?;
+        // The result, what a fold of NaNs needs, and constants while they are used.
+        most = most.max(turns * before.max(alive) + 2 + constants);
     }
     Some(most).filter(|&most| most <= usize::from(VECTORS))
 }
 
 impl Recording {
     /// Whether an instruction puts something in a vector register when its turn comes.
-    fn makes(&self, index: usize) -> bool {
+    pub(super) fn makes(&self, index: usize) -> bool {
         match self.instructions[index] {
             Instruction::Splat(_) => index < self.before,
             instruction => in_vector(instruction),

@@ -3,7 +3,10 @@ use super::trace::Value;
 use super::{Fused, Recording, traceable, turn};
 use crate::ir::{Combine, ScalarOp};
 
-const COUNTS: [usize; 12] = [0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 777];
+/// All that one or two turns of a loop and a rest can be, and longer ones.
+fn counts() -> impl Iterator<Item = usize> {
+    (0..=100).chain([128, 777])
+}
 
 /// Floats of all kinds.
 fn floats(count: usize, seed: usize) -> Vec<f32> {
@@ -52,7 +55,7 @@ fn every_operation_is_that_of_its_step() {
         let operands: [Value; 3] = std::array::from_fn(|slot| recording.load(slot as u16));
         let value = recording.scalar(op, operands);
         recording.store(3, value);
-        for count in COUNTS {
+        for count in counts() {
             let mut streams: Vec<_> = (0..3).map(|seed| floats(count, seed)).collect();
             let form = match op.arity() {
                 1 => Form::Unary(op, Kind::Stream),
@@ -80,7 +83,7 @@ fn folds_are_those_of_their_steps() {
         let mut recording = Recording::default();
         let value = recording.load(0);
         recording.fold(how, value, 1);
-        for count in COUNTS {
+        for count in counts() {
             for seed in 0..3 {
                 let mut from = floats(count, seed);
                 if seed > 0 {
@@ -175,7 +178,7 @@ fn columns_are_counted() {
         }
         recording.store(2, value);
         recording.fold(Combine::Sum, number, 3);
-        for count in COUNTS {
+        for count in counts() {
             let mut streams = [first.clone(), vec![0.5; count], vec![0.0; count]];
             let sum = run(&recording, &mut streams, count);
             let numbers: Vec<f32> = (1024..1024 + count).map(|number| number as f32).collect();
@@ -217,7 +220,7 @@ fn pairs_are_two_streams() {
             recording.store(3, odd);
             recording.fetch_pairs(0, 640, in_place);
             recording.fold(Combine::Sum, even, 4);
-            for count in COUNTS {
+            for count in counts() {
                 for offset in [0, 1, 7] {
                     pairs_of(&recording, count, offset, usize::from(to), long);
                 }
@@ -295,5 +298,41 @@ fn cycles_begin_anew() {
             let expected: Vec<f32> = (0..count).map(at).chain([-7.0]).collect();
             assert!(same(&streams[3], &expected), "{count} elements, {period}");
         }
+    }
+}
+
+/// Vectors that take turns do not get in each other's way, however many are left at the end.
+#[test]
+fn vectors_in_turn_are_as_one_by_one() {
+    if !InstructionSet::detect().fuses() {
+        return;
+    }
+    // A gate's gradient: a store between operations, a number for all lanes, several results.
+    let mut recording = Recording::default();
+    let [x, g, u] = [0, 1, 2].map(|slot| recording.load(slot));
+    let sigmoid = recording.scalar(ScalarOp::Sigmoid, [x; 3]);
+    let part = recording.scalar(ScalarOp::Multiply, [sigmoid, g, g]);
+    recording.store(0, part);
+    let slope = recording.scalar(ScalarOp::Subtract, [x, sigmoid, sigmoid]);
+    let slope = recording.scalar(ScalarOp::Multiply, [slope, u, u]);
+    recording.store(3, slope);
+    for count in 0..=100 {
+        let finite = |seed| {
+            let finite = |x: f32| if x.abs() < 50.0 { x } else { 0.25 };
+            floats(count, seed).into_iter().map(finite).collect()
+        };
+        let [x, g, u]: [Vec<f32>; 3] = [0, 1, 2].map(finite);
+        let mut streams = [x.clone(), g.clone(), u.clone(), vec![-7.0; count + 1]];
+        run(&recording, &mut streams, count);
+        for i in 0..count {
+            let [x, g, u] = [&x, &g, &u].map(|stream| f64::from(stream[i]));
+            let sigmoid = 1.0 / (1.0 + (-x).exp());
+            let near = |found: f32, value: f64| {
+                (f64::from(found) - value).abs() <= 2e-6 * (value.abs() + (x * u).abs() + 1e-30)
+            };
+            assert!(near(streams[0][i], sigmoid * g), "{i} of {count}");
+            assert!(near(streams[3][i], (x - sigmoid) * u), "{i} of {count}");
+        }
+        assert!(streams[3][count].to_bits() == (-7.0_f32).to_bits());
     }
 }

@@ -124,6 +124,16 @@ impl Instruction {
         };
         operands.into_iter().flatten()
     }
+
+    /// The operand that cannot be read from memory.
+    pub(super) fn in_register(self) -> Option<Value> {
+        match self {
+            Self::Binary(_, a, _) | Self::Compare(_, a, _) | Self::Permute(_, a, _) => Some(a),
+            Self::Blend { no, .. } => Some(no),
+            Self::Store(_, _, a) | Self::Fold(_, a, _) | Self::Whole(_, a, _) => Some(a),
+            _ => None,
+        }
+    }
 }
 
 /// A loop's body, and what happens once before it.
