@@ -361,6 +361,10 @@ impl Lanes for Traced {
         binary(Binary::Xor, self, sign())
     }
 
+    fn negative(self) -> Self {
+        binary(Binary::Or, self, sign())
+    }
+
     fn copy_sign(self, other: Self) -> Self {
         let (magnitude, sign) = (self.absolute(), binary(Binary::And, other, sign()));
         binary(Binary::Or, magnitude, sign)
