@@ -230,6 +230,36 @@ fn bias_gelu(rows: usize, columns: usize) -> Case {
     c
 }
 
+/// The product of a gate's SiLU with another value.
+fn swiglu(rows: usize, columns: usize) -> Case {
+    let mut c = Case::new(&[rows], columns);
+    let (gate, _) = c.load(true, true);
+    let (up, _) = c.load(true, true);
+    let open = c.apply(ScalarOp::Sigmoid, [gate]);
+    let gate = c.apply(Multiply, [gate, open]);
+    let y = c.apply(Multiply, [gate, up]);
+    let out = c.access(true, true);
+    c.store(y, out);
+    c
+}
+
+/// The gradient of an RMSNorm beside a residual one: its row values are there.
+fn norm_gradient(rows: usize, columns: usize) -> Case {
+    let mut c = Case::new(&[rows], columns);
+    let (x, _) = c.load(true, true);
+    let (g, _) = c.load(true, true);
+    let (residual, _) = c.load(true, true);
+    let (size, _) = c.load(true, false);
+    let (along, _) = c.load(true, false);
+    let g = c.apply(Multiply, [g, size]);
+    let part = c.apply(Multiply, [x, along]);
+    let dx = c.apply(Subtract, [g, part]);
+    let dx = c.apply(Add, [dx, residual]);
+    let out = c.access(true, true);
+    c.store(dx, out);
+    c
+}
+
 /// Softmax over short rows.
 fn softmax(rows: usize, columns: usize) -> Case {
     let mut c = Case::new(&[rows], columns);
@@ -344,6 +374,10 @@ fn main() {
         ("cross entropy 1024x4096", cross_entropy(1024, 4096)),
         ("bias gelu 1024x1152", bias_gelu(1024, 1152)),
         ("bias gelu 64x128", bias_gelu(64, 128)),
+        ("swiglu 1024x768", swiglu(1024, 768)),
+        ("swiglu 4x768", swiglu(4, 768)),
+        ("norm gradient 1024x288", norm_gradient(1024, 288)),
+        ("norm gradient 8x288", norm_gradient(8, 288)),
         ("softmax 6144x256", softmax(6144, 256)),
         ("softmax 64x10", softmax(64, 10)),
         ("softmax 16384x10", softmax(16384, 10)),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use meganeura::autodiff::gradients;
 use meganeura::egraph::{CostModel, Rewrites, optimize};
 use meganeura::ir::{
-    Array, DType, Domain, Graph, Init, OpDef, Pool, Precision, Tensor, VariableKind,
+    Array, DType, Domain, Graph, Init, OpDef, Pairs, Pool, Precision, Tensor, VariableKind,
 };
 use meganeura::layers::{Rope, SelfAttention};
 use meganeura::model::{Layer, Settings};
@@ -468,6 +468,28 @@ fn an_attention_is_one_kernel_each_way_and_copies_nothing() {
         .filter(|kernel| matches!(kernel.action, Action::Loop(_)));
     println!("{plan}");
     assert!(loops.count() <= 9, "{plan}");
+}
+
+#[test]
+fn rotated_pieces_of_one_whole_are_one_kernel() {
+    let graph = Graph::new();
+    let [a, b] = ["a", "b"].map(|name| graph.input(name, [3, 5, 2, 8], DType::F32));
+    let rotated = [a, b].map(|x| x.rope(1, Pairs::Interleaved, 100.0).reshape([3, 5, 16]));
+    let other = graph.input("other", [3, 5, 7], DType::F32);
+    let whole = graph.concat(&[rotated[0], rotated[1], other], 2);
+    let weight = graph.input("weight", [39, 4], DType::F32);
+    graph.output("product", whole.matmul(weight));
+    let (graph, _) = ops::expand(&graph);
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "rotated pieces");
+    // Sines and cosines, both rotations, a copy of the rest.
+    assert_eq!(count_kernels(&plan), [1, 3], "{plan}");
+    // Pieces that have nothing in common but their whole stay apart.
+    let graph = Graph::new();
+    let [a, b] = ["a", "b"].map(|name| graph.input(name, [3, 16], DType::F32).tanh());
+    let weight = graph.input("weight", [32, 4], DType::F32);
+    graph.output("product", graph.concat(&[a, b], 1).matmul(weight));
+    let plan = assert_plan_matches(&graph, &random_leaves(&graph), "pieces");
+    assert_eq!(count_kernels(&plan), [1, 2], "{plan}");
 }
 
 #[test]

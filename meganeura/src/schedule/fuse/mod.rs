@@ -156,6 +156,7 @@ impl<'a> Fusion<'a> {
         fusion.put_pieces_in_place(stored);
         fusion.keep(&readers, stored, model, precision);
         fusion.store_in_pieces(stored);
+        fusion.merge_pieces();
         fusion
     }
 

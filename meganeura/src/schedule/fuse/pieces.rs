@@ -83,6 +83,37 @@ impl Fusion<'_> {
         }
     }
 
+    /// Make one kernel of loops over one domain that read something in common, a table of sines for
+    /// instance, and store pieces of one assembly: they write its rows together.
+    pub(super) fn merge_pieces(&mut self) {
+        for second in 0..self.groups.len() {
+            for first in 0..second {
+                if self.side_by_side(first, second) && self.can_merge(first, second) {
+                    self.merge_into(second, first);
+                }
+            }
+        }
+    }
+
+    fn side_by_side(&self, first: usize, second: usize) -> bool {
+        let [a, b] = [first, second].map(|group| &self.groups[group]);
+        let members = [a, b].map(|group| &group.members);
+        if [a, b].iter().any(|group| group.kind != Kind::Loop) || a.domain != b.domain {
+            return false;
+        }
+        let assemblies = members.map(|members| -> Vec<NodeId> {
+            let pieces = members.iter().filter_map(|id| self.pieces_of.get(id));
+            pieces.flatten().map(|(assembly, _)| *assembly).collect()
+        });
+        let read = members.map(|members| -> Vec<NodeId> {
+            let operands = members.iter().flat_map(|&id| self.operands(id));
+            let outside = operands.filter(|reference| !self.is_free(reference.base));
+            outside.map(|reference| reference.base).collect()
+        });
+        let common = |[a, b]: &[Vec<NodeId>; 2]| a.iter().any(|id| b.contains(id));
+        common(&assemblies) && common(&read)
+    }
+
     /// Whether the kernel that computes a piece can store it in its place.
     fn stores_piece(&self, reference: &Reference, whole: &Layout, steps: &[Steps]) -> bool {
         let base = reference.base;

@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::memory::Element;
-use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable};
+use super::super::vector::machine::{Fused, Recording, Slot, Value, traceable, turn};
 use super::super::vector::{Form, Kind, PairOp};
 use super::compile::Register;
-use super::program::{Code, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
+use super::program::{Code, LANES, NO_SLOT, Origin, Phase, Step, Tiling, Walk, Work};
 use crate::ir::{Combine, ScalarOp};
 
 /// Widens first and rounds registers last, so that what is between can be one loop. Nothing that is
@@ -139,12 +139,15 @@ pub(super) fn fetch_in_loops(code: &mut Code) {
 fn longest(code: &Code, steps: &[Step]) -> usize {
     /// More make no better loop.
     const MOST: usize = 64;
+    let one_row = matches!(code.tiling, Tiling::Wide { .. });
     let mut seen: Vec<(&Walk, bool)> = Vec::new();
     for (count, step) in steps.iter().enumerate().take(MOST) {
         match step.work {
             Work::Fetch { .. } => continue,
             Work::Vector(_, form) if traced(form) => {}
             Work::Columns if step.from[0] != NO_SLOT => {}
+            Work::GatherPairs(_) | Work::ScatterPairs(_) if one_row => {}
+            Work::Repeat { period } if turns(code, period) => {}
             _ => return count,
         }
         let touched = step.from.into_iter().map(|slot| (slot, false));
@@ -153,8 +156,9 @@ fn longest(code: &Code, steps: &[Step]) -> usize {
                 continue;
             };
             let walk = &code.walks[walk];
+            // What is stored twice is stored to different places.
             let apart = |&(other, written): &(&Walk, bool)| {
-                !(writes || written) || same(walk, other) || !walk.region.overlaps(other.region)
+                writes == written || same(walk, other) || !walk.region.overlaps(other.region)
             };
             if !seen.iter().all(apart) {
                 return count;
@@ -163,6 +167,12 @@ fn longest(code: &Code, steps: &[Step]) -> usize {
         }
     }
     steps.len().min(MOST)
+}
+
+/// Whether rows are whole turns of a cycle.
+fn turns(code: &Code, period: usize) -> bool {
+    let whole = |vectors| code.columns.is_multiple_of(vectors * LANES);
+    code.rows_are_tiles() && code.product == NO_SLOT && turn(period).is_some_and(whole)
 }
 
 /// Whether two walks are at the same element all the time.
@@ -257,9 +267,29 @@ impl<'a> Part<'a> {
                     recorder.set(step.to, value, self.needed(step.to));
                 }
                 Work::Fetch { walk, ahead } => {
+                    let walk = &self.code.walks[walk];
                     let bytes = u32::try_from(ahead * 4).unwrap_or(0);
-                    let written = self.code.walks[walk].written;
-                    recorder.recording.fetch(step.from[0], bytes, written);
+                    let (slot, recording) = (step.from[0], &mut recorder.recording);
+                    match walk.column_stride {
+                        1 => recording.fetch(slot, bytes, walk.written),
+                        _ => recording.fetch_pairs(slot, bytes, walk.written),
+                    }
+                }
+                Work::GatherPairs(_) => {
+                    let [odd, pairs, _] = step.from;
+                    let values = recorder.recording.load_pairs(pairs);
+                    for (slot, value) in [step.to, odd].into_iter().zip(values) {
+                        recorder.set(slot, value, self.needed(slot));
+                    }
+                }
+                Work::Repeat { period } => {
+                    let period = u16::try_from(period).unwrap_or(0);
+                    let value = recorder.recording.cycle(step.from[0], period);
+                    recorder.set(step.to, value, self.needed(step.to));
+                }
+                Work::ScatterPairs(_) => {
+                    let values = [0, 1].map(|i| recorder.operand(step.from[i], Kind::Stream));
+                    recorder.recording.store_pairs(step.to, values);
                 }
                 _ => {}
             }

@@ -162,7 +162,7 @@ fn weight(work: &Work) -> f64 {
         Work::FirstColumns => 0.0,
         Work::Fused { steps, .. } => 0.03 * *steps as f64,
         Work::Expand | Work::Columns | Work::FoldRows(..) => 0.2,
-        Work::RepeatRows { .. } => 0.1,
+        Work::Repeat { .. } | Work::RepeatRows { .. } => 0.1,
         Work::GatherPairs(_) | Work::ScatterPairs(_) => 0.3,
         Work::GatherRows {
             stride: ..3,

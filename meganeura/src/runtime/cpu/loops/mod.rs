@@ -31,7 +31,7 @@ pub(super) fn compile(
     workers: usize,
 ) -> LoopProgram {
     let domain = simplify::simplify(kernel);
-    let tiling = compile::tiling(&domain);
+    let tiling = compile::tiling(&domain, set);
     let code = compile::compile(&domain, buffers, set, tiling);
     LoopProgram::new(code, workers)
 }

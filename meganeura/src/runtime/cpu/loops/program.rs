@@ -64,6 +64,8 @@ pub(super) enum Work {
         element: Element,
         full: bool,
     },
+    /// So many floats again and again for all columns of a row.
+    Repeat { period: usize },
     /// So many floats of each row of a walk, again and again for all columns.
     RepeatRows { walk: usize, period: usize },
     /// The opposite of `GatherRows`.
@@ -75,9 +77,9 @@ pub(super) enum Work {
         splat: bool,
     },
     /// Rows of two walks that take turns in memory, the first of which is this one, made dense
-    /// apart: in `to` and in the first of `from`.
+    /// apart: in `to` and in the first of `from`. The second is the slot of the walk.
     GatherPairs(usize),
-    /// The opposite, from the first two of `from`.
+    /// The opposite, from the first two of `from`; `to` is the slot of the walk.
     ScatterPairs(usize),
     /// Adds to an accumulate, row by row. The float of a row or of the tile may stand for
     /// all its columns.

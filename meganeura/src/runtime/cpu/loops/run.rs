@@ -83,6 +83,18 @@ pub(super) struct Tile {
     pub(super) range: (usize, usize),
 }
 
+impl Tile {
+    /// A row, before any of its columns.
+    pub(super) fn row(range: (usize, usize)) -> Self {
+        Tile {
+            rows: 1,
+            columns: 0,
+            first_column: 0,
+            range,
+        }
+    }
+}
+
 impl LoopProgram {
     pub(super) fn new(code: Code, workers: usize) -> Self {
         let state = || State {
@@ -191,8 +203,13 @@ impl LoopProgram {
             self.begin_sums(state, task, range);
             match self.code.tiling {
                 Tiling::Wide { columns } => {
+                    let mut entered = false;
                     for row in rows {
-                        self.row(state, row, &chunks, columns, range);
+                        if !entered || !self.follow_row(state) {
+                            self.enter_row(state, row);
+                            entered = true;
+                        }
+                        self.row(state, &chunks, columns, range);
                     }
                 }
                 Tiling::Narrow { rows: height } => {
@@ -219,31 +236,42 @@ impl LoopProgram {
     }
 
     /// Points everything at the start of a row.
-    pub(super) fn enter_row(&self, state: &mut State, row: usize, range: (usize, usize)) -> Tile {
+    pub(super) fn enter_row(&self, state: &mut State, row: usize) {
         unflatten(&self.code.outer, row, &mut state.index);
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter_mut()) {
             *start = walk.at(address(&walk.strides, &state.index));
             state.table[usize::from(walk.slot)] = *start;
         }
-        Tile {
-            rows: 1,
-            columns: 0,
-            first_column: 0,
-            range,
-        }
     }
 
-    /// All phases of one row.
+    /// Points everything at the start of the next row, if it lies as far from this one as others along
+    /// the last axis.
+    fn follow_row(&self, state: &mut State) -> bool {
+        let (Some(&length), Some(along)) = (self.code.outer.last(), state.index.last_mut()) else {
+            return false;
+        };
+        if *along + 1 >= length {
+            return false;
+        }
+        *along += 1;
+        for (walk, start) in self.code.walks.iter().zip(state.starts.iter_mut()) {
+            let step = walk.strides.last().copied().unwrap_or(0);
+            *start = walk.element.step(*start, step);
+            state.table[usize::from(walk.slot)] = *start;
+        }
+        true
+    }
+
+    /// All phases of the row that everything points at.
     unsafe fn row(
         &self,
         state: &mut State,
-        row: usize,
         chunks: &Range<usize>,
         width: usize,
         range: (usize, usize),
     ) {
         let code = &self.code;
-        let mut tile = self.enter_row(state, row, range);
+        let mut tile = Tile::row(range);
         // SAFETY: the caller's promise.
         unsafe {
             self.advance_sums(state, range);
@@ -282,7 +310,8 @@ impl LoopProgram {
         for (walk, start) in self.code.walks.iter().zip(state.starts.iter()) {
             if let Some(ahead) = walk.ahead {
                 let element = walk.element;
-                let [from, to] = [part.start, part.end].map(|at| element.step(*start, ahead + at));
+                let [from, to] = [part.start, part.end]
+                    .map(|at| element.step(*start, ahead + at * walk.column_stride));
                 fetch(from, to);
             }
         }
@@ -401,9 +430,10 @@ impl LoopProgram {
         unsafe {
             match step.work {
                 Work::Vector(..) | Work::Fused { .. } => {}
-                Work::Fetch { ahead, .. } => {
+                Work::Fetch { walk, ahead } => {
                     let from = a.wrapping_add(ahead);
-                    fetch(from, from.wrapping_add(count));
+                    let floats = count * self.code.walks[walk].column_stride;
+                    fetch(from, from.wrapping_add(floats));
                 }
                 Work::Gather {
                     stride,
@@ -485,6 +515,10 @@ impl LoopProgram {
                         }
                     }
                 }
+                Work::Repeat { period } => {
+                    let row = Rows::one(a, period, 1);
+                    (self.code.moves.repeat)(to, &row, self.code.columns / period);
+                }
                 Work::RepeatRows { walk, period } => {
                     let (starts, next) = self.listed(state, walk, tile);
                     let rows = Rows {
@@ -530,12 +564,13 @@ impl LoopProgram {
                     }
                 }
                 Work::GatherPairs(walk) => {
-                    let rows = self.rows_of(state, walk, tile);
+                    let row = state.table[usize::from(step.from[1])];
+                    let rows = self.pairs_of(state, walk, tile, row);
                     (self.code.moves.gather_pairs)(to, a, &rows);
                 }
                 Work::ScatterPairs(walk) => {
                     let odd = state.table[usize::from(step.from[1])];
-                    let rows = self.rows_of(state, walk, tile);
+                    let rows = self.pairs_of(state, walk, tile, to);
                     (self.code.moves.scatter_pairs)(a, odd, &rows);
                 }
                 Work::Accumulate { sum, shape, fold } => {
@@ -551,8 +586,12 @@ impl LoopProgram {
         (&rows[..tile.rows], &next[..state.next.len()])
     }
 
-    /// The rows of a tile that a walk takes every second element of.
-    fn rows_of<'a>(&self, state: &'a State, walk: usize, tile: &Tile) -> Rows<'a> {
+    /// The rows of a tile that a walk takes every second element of, from `row` on if there is one
+    /// only.
+    fn pairs_of<'a>(&self, state: &'a State, walk: usize, tile: &Tile, row: *mut f32) -> Rows<'a> {
+        if let Tiling::Wide { .. } = self.code.tiling {
+            return Rows::one(row, tile.columns, 2);
+        }
         let (starts, next) = self.listed(state, walk, tile);
         Rows {
             base: self.code.walks[walk].base,

@@ -3,7 +3,7 @@
 use super::super::pool::Pool;
 use super::super::vector::combine;
 use super::program::Tiling;
-use super::run::LoopProgram;
+use super::run::{LoopProgram, Tile};
 
 impl LoopProgram {
     /// Runs every phase of every row.
@@ -40,7 +40,8 @@ impl LoopProgram {
         unsafe {
             let state = &mut *self.frames[worker].0.get();
             self.begin_sums(state, task, range);
-            let mut tile = self.enter_row(state, row, range);
+            self.enter_row(state, row);
+            let mut tile = Tile::row(range);
             self.advance_sums(state, range);
             self.row_steps(state, &tile, number);
             for chunk in chunks {
@@ -101,7 +102,8 @@ impl LoopProgram {
         unsafe {
             let state = &mut *self.frames[0].0.get();
             self.begin_sums(state, 0, (0, 0));
-            let tile = self.enter_row(state, row, (0, 0));
+            self.enter_row(state, row);
+            let tile = Tile::row((0, 0));
             self.row_steps(state, &tile, self.code.phases.len() - 1);
             self.execute(state, &self.code.last, &tile, 1);
             for index in 0..self.code.sums.len() {

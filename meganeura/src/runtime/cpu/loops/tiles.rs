@@ -157,7 +157,7 @@ impl LoopProgram {
             };
             for (number, row) in rows.clone().enumerate() {
                 if !whole || number == 0 || !self.next_row(state) {
-                    self.enter_row(state, row, range);
+                    self.enter_row(state, row);
                     if whole {
                         self.move_to(state, columns.start);
                     }

@@ -7,6 +7,7 @@ pub(super) mod convolutions;
 mod folded;
 mod oracle;
 mod random;
+mod rotations;
 
 use std::num::NonZero;
 

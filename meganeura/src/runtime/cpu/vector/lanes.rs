@@ -162,6 +162,11 @@ pub(crate) trait Lanes: Copy {
     fn smaller(self, other: Self) -> Self;
     fn absolute(self) -> Self;
     fn negate(self) -> Self;
+    /// `-|self|`
+    #[inline(always)]
+    fn negative(self) -> Self {
+        self.absolute().negate()
+    }
     /// The magnitude of `self` with the sign of `sign`.
     fn copy_sign(self, sign: Self) -> Self;
     fn less(self, other: Self) -> Self::Mask;

@@ -24,9 +24,15 @@ const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 /// eˣ
 #[inline(always)]
 pub(super) fn exp<L: Lanes>(x: L) -> L {
-    // Beyond these the result is infinity or 0. A NaN passes both.
+    // Beyond this the result is infinity. A NaN passes.
+    exp_below(x.constant(89.0).smaller(x))
+}
+
+/// eˣ for x ≤ 89
+#[inline(always)]
+fn exp_below<L: Lanes>(x: L) -> L {
+    // Before this the result is 0. A NaN passes.
     let x = x.constant(-104.0).larger(x);
-    let x = x.constant(89.0).smaller(x);
     let n = x.multiply(x.constant(std::f32::consts::LOG2_E)).round();
     let r = n.multiply_add(x.constant(-LN_2[0]), x);
     let r = n.multiply_add(x.constant(-LN_2[1]), r);
@@ -143,7 +149,7 @@ pub(super) fn tanh<L: Lanes>(x: L) -> L {
 #[inline(always)]
 pub(super) fn sigmoid<L: Lanes>(x: L) -> L {
     let (zero, one) = (x.constant(0.0), x.constant(1.0));
-    let small = exp(x.absolute().negate());
+    let small = exp_below(x.negative());
     let above = L::select(x.less(zero), small, one);
     above.divide(one.add(small))
 }

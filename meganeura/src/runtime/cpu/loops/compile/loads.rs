@@ -115,10 +115,16 @@ impl Compiler<'_> {
     pub(super) fn full_load(&mut self, value: usize, access: &Access) -> Slot {
         let mut repeated = self.domain.repeated.iter();
         if let Some(&(_, period)) = repeated.find(|(load, _)| *load == value) {
-            let walk = self.walk(access, true);
+            let walk = self.walk(access, !self.wide());
             let slot = self.register(true);
-            let work = Work::RepeatRows { walk, period };
-            self.push(Level::Full, work, slot, [NO_SLOT; 3]);
+            if self.wide() {
+                // Joined rows are one tile.
+                let from = [self.code.walks[walk].slot, NO_SLOT, NO_SLOT];
+                self.push(Level::Full, Work::Repeat { period }, slot, from);
+            } else {
+                let work = Work::RepeatRows { walk, period };
+                self.push(Level::Full, work, slot, [NO_SLOT; 3]);
+            }
             return slot;
         }
         if self.in_place(access) {

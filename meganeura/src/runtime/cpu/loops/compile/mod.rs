@@ -24,9 +24,13 @@ const LONG: usize = 64 * 1024;
 pub(super) const TILE: usize = 1024;
 
 /// How rows are best cut into tiles.
-pub(super) fn tiling(domain: &Domain) -> Tiling {
+pub(super) fn tiling(domain: &Domain, set: InstructionSet) -> Tiling {
     let rows = domain.rows();
     let repeats = !domain.repeated.is_empty();
+    if repeats && set.fuses() && domain.columns > NARROW {
+        // Long enough for a loop in machine code, which moves pairs itself.
+        return WIDE;
+    }
     // Rows that were joined have more registers at work, and long ones to fetch ahead.
     let tile = if repeats { TILE / 2 } else { TILE };
     if repeats || (domain.columns > 0 && domain.columns <= NARROW && rows > 1) {

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use super::encode::{self, Assembler, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, Vector};
+use super::encode::{
+    self, Assembler, Condition, MASKS, MOVE, Mask, Opcode, Operand, REST, REST_OF_PAIRS, Vector,
+};
 use super::registers::Registers;
-use super::trace::{Binary, Comparison, Instruction, Recording, Slot, Unary, Value};
+use super::trace::{Binary, Comparison, Instruction, Order, Part, Recording, Slot, Unary, Value};
 use crate::ir::Combine;
 
 /// Numbers of vectors that take turns at every instruction, if there are registers enough. A body
@@ -41,45 +43,57 @@ impl<'a> Emitter<'a> {
             places: vec![None; values],
             turn: 0,
             vectors: plan.free.clone(),
-            masks: MASKS.rev().collect(),
+            masks: MASKS.rev().filter(|mask| !plan.takes(*mask)).collect(),
         }
     }
 
     fn emit(mut self) -> Option<Vec<u8>> {
-        let chains = self.plan.chains;
+        let plan = self.plan;
         self.enter()?;
-        if chains > 1 {
-            self.code.compare(chains);
-            let short = self.code.jump(Condition::Below);
-            let head = self.code.loop_head();
-            for first in (0..chains).step_by(usize::from(self.plan.together)) {
-                self.body(first..first + self.plan.together, false)?;
-            }
-            self.code.advance(chains);
-            self.code.compare(chains);
-            self.code.jump_back(Condition::NotBelow, head);
-            self.code.land(short);
+        if plan.chains > 1 || !plan.cycles.is_empty() {
+            self.turns(plan.chains)?;
         }
-        self.code.compare(1);
-        let none = self.code.jump(Condition::Below);
-        let head = self.code.loop_head();
-        self.body(0..1, false)?;
-        self.code.advance(1);
-        self.code.compare(1);
-        self.code.jump_back(Condition::NotBelow, head);
-        self.code.land(none);
-        self.code.rest();
-        let none = self.code.jump(Condition::Zero);
-        self.body(0..1, true)?;
-        self.code.land(none);
+        if plan.cycles.is_empty() {
+            self.turns(1)?;
+            self.rest()?;
+        }
         self.leave()?;
         Some(self.code.finish())
+    }
+
+    /// As often as there are so many vectors, the work on them.
+    fn turns(&mut self, vectors: u8) -> Option<()> {
+        let together = self.plan.together.min(vectors);
+        self.code.compare(vectors);
+        let none = self.code.jump(Condition::Below);
+        let head = self.code.loop_head();
+        for first in (0..vectors).step_by(usize::from(together)) {
+            self.body(first..first + together, false)?;
+        }
+        self.code.advance(vectors);
+        self.code.compare(vectors);
+        self.code.jump_back(Condition::NotBelow, head);
+        self.code.land(none);
+        Some(())
+    }
+
+    /// The work on what is left of a vector.
+    fn rest(&mut self) -> Option<()> {
+        self.code.rest();
+        let none = self.code.jump(Condition::Zero);
+        if !self.plan.orders.is_empty() {
+            self.code.rest_of_pairs();
+        }
+        self.body(0..1, true)?;
+        self.code.land(none);
+        Some(())
     }
 
     /// Where the register of a value stands for the vector whose turn it is.
     fn at(&self, value: usize) -> usize {
         let shared = match self.recording.instructions[value] {
             Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => true,
+            Instruction::Cycle(..) => false,
             _ => value < self.plan.before,
         };
         match shared {
@@ -98,17 +112,24 @@ impl<'a> Emitter<'a> {
             let (opcode, from) = match self.instruction(value) {
                 Instruction::Splat(slot) => {
                     self.code.pointer(0, slot);
-                    (encode::BROADCAST, Operand::Pointer)
+                    (encode::BROADCAST, Operand::Pointer(0))
                 }
                 Instruction::Count(slot) => {
                     self.code.pointer(0, slot);
-                    (encode::LOAD, Operand::Pointer)
+                    (encode::LOAD, Operand::Pointer(0))
                 }
                 Instruction::Constant(bits) => (encode::BROADCAST, self.code.number(bits)),
                 _ => continue,
             };
             self.code.two(opcode, register, from);
             self.places[usize::from(value)] = Some(register);
+        }
+        for (cycle, registers) in &self.plan.cycles {
+            self.cycle(*cycle, registers);
+        }
+        for &(order, register) in &self.plan.orders {
+            let lanes = self.code.bytes(lanes(order));
+            self.code.two(encode::WIDEN, register, lanes);
         }
         self.once()?;
         for (fold, chains) in &self.plan.folds {
@@ -125,6 +146,27 @@ impl<'a> Emitter<'a> {
         Some(())
     }
 
+    /// The vectors of a cycle, each from as many places as it begins anew.
+    fn cycle(&mut self, cycle: Value, registers: &[Vector]) {
+        let Instruction::Cycle(slot, period) = self.instruction(cycle) else {
+            return;
+        };
+        let (period, lanes) = (i32::from(period), 16);
+        self.code.pointer(0, slot);
+        for (first, &register) in (0..).step_by(16).zip(registers) {
+            for begin in first / period..=(first + lanes - 1) / period {
+                let from = Operand::Pointer(4 * (first - begin * period));
+                let here = |lane: &i32| (first + lane) / period == begin;
+                let elements = (0..lanes)
+                    .filter(here)
+                    .fold(0, |mask, lane| mask | 1 << lane);
+                self.code.mask(elements);
+                self.code
+                    .masked(encode::LOAD, register, 0, from, REST, false);
+            }
+        }
+    }
+
     /// What happens before the loop.
     fn once(&mut self) -> Option<()> {
         let before = self.plan.before;
@@ -138,13 +180,13 @@ impl<'a> Emitter<'a> {
                 Instruction::Splat(slot) => {
                     let to = self.vectors.pop()?;
                     self.code.pointer(0, slot);
-                    self.code.two(encode::BROADCAST, to, Operand::Pointer);
+                    self.code.two(encode::BROADCAST, to, Operand::Pointer(0));
                     self.places[index] = Some(to);
                 }
-                Instruction::Store(slot, value) => {
+                Instruction::Store(slot, _, value) => {
                     let (from, temporary) = self.operand(value)?;
                     self.code.pointer(0, slot);
-                    let to = Operand::Pointer;
+                    let to = Operand::Pointer(0);
                     self.code.masked(encode::STORE, from, 0, to, REST, false);
                     self.release(index, instruction, [temporary, None, None]);
                 }
@@ -197,7 +239,7 @@ impl<'a> Emitter<'a> {
                 self.vectors.push(other);
             }
             self.code.pointer(0, slot);
-            let to = Operand::Pointer;
+            let to = Operand::Pointer(0);
             self.code.masked(encode::STORE, total, 0, to, REST, false);
         }
         self.code.folds();
@@ -230,6 +272,14 @@ impl<'a> Emitter<'a> {
 
     /// The work on some vectors after the index, or what is left of one. They take turns.
     fn body(&mut self, copies: Range<u8>, rest: bool) -> Option<()> {
+        for (cycle, registers) in &self.plan.cycles {
+            for copy in copies.clone() {
+                self.turn = usize::from(copy - copies.start);
+                let at = self.at(usize::from(*cycle));
+                let register = registers.iter().cycle().nth(usize::from(copy));
+                self.places[at] = register.copied();
+            }
+        }
         for index in self.plan.before..self.recording.instructions.len() {
             for copy in copies.clone() {
                 self.turn = usize::from(copy - copies.start);
@@ -242,27 +292,29 @@ impl<'a> Emitter<'a> {
 
     /// One instruction's work on a vector.
     fn step(&mut self, index: usize, copy: u8, rest: bool) -> Option<()> {
-        let mask = if rest { REST } else { 0 };
         let instruction = self.recording.instructions[index];
         match instruction {
-            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_) => {}
-            Instruction::Load(slot) => {
+            Instruction::Constant(_) | Instruction::Splat(_) => {}
+            Instruction::Count(_) | Instruction::Cycle(..) => {}
+            Instruction::Load(slot, part) => {
                 let to = self.vectors.pop()?;
-                let from = Operand::Stream(self.base(slot)?, copy);
+                let (from, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
                 self.code.masked(encode::LOAD, to, 0, from, mask, true);
                 let at = self.at(index);
                 self.places[at] = Some(to);
             }
             Instruction::Fetch {
                 slot,
+                part,
                 bytes,
                 written,
             } => {
-                let bytes = bytes + u32::from(copy) * 64;
-                self.code.fetch(self.base(slot)?, bytes, written);
+                let (twice, vectors) = vectors(part, copy);
+                let bytes = bytes + u32::from(vectors) * 64;
+                self.code.fetch(self.base(slot)?, twice, bytes, written);
             }
-            Instruction::Store(slot, value) => {
-                let to = Operand::Stream(self.base(slot)?, copy);
+            Instruction::Store(slot, part, value) => {
+                let (to, mask) = (self.elements(slot, part, copy)?, mask(part, rest));
                 let (from, temporary) = self.operand(value)?;
                 self.code.masked(encode::STORE, from, 0, to, mask, false);
                 self.release(index, instruction, [temporary, None, None]);
@@ -272,7 +324,7 @@ impl<'a> Emitter<'a> {
                 let (_, chains) = folds.find(|(fold, _)| *fold == index)?;
                 let to = chains[usize::from(copy)];
                 let (from, temporary) = self.operand(value)?;
-                self.combine(how, to, from, mask)?;
+                self.combine(how, to, from, mask(Part::Whole, rest))?;
                 self.release(index, instruction, [temporary, None, None]);
             }
             _ => self.compute(index, instruction)?,
@@ -304,6 +356,15 @@ impl<'a> Emitter<'a> {
         streams
             .find(|(other, _)| *other == slot)
             .map(|(_, base)| *base)
+    }
+
+    /// Where elements are, the `copy`th vector (or two) after the index.
+    fn elements(&self, slot: Slot, part: Part, copy: u8) -> Option<Operand> {
+        let base = self.base(slot)?;
+        Some(match vectors(part, copy) {
+            (false, vectors) => Operand::Stream(base, vectors),
+            (true, vectors) => Operand::Pairs(base, vectors),
+        })
     }
 
     /// The register of a value, and whether it is to be free after this instruction.
@@ -346,7 +407,7 @@ impl<'a> Emitter<'a> {
 
     fn free(&mut self, value: usize) {
         match self.recording.instructions[value] {
-            Instruction::Constant(_) | Instruction::Count(_) => {}
+            Instruction::Constant(_) | Instruction::Count(_) | Instruction::Cycle(..) => {}
             Instruction::Splat(_) if value >= self.plan.before => {}
             Instruction::Compare(..) => {
                 let at = self.at(value);
@@ -384,10 +445,26 @@ impl<'a> Emitter<'a> {
         Some(())
     }
 
+    fn permute(&mut self, index: usize, order: Order, [a, b]: [Value; 2]) -> Option<()> {
+        let mut orders = self.plan.orders.iter();
+        let (_, lanes) = *orders.find(|(known, _)| *known == order)?;
+        let to = self.vectors.pop()?;
+        let ((a, one), (b, two)) = (self.operand(a)?, self.operand(b)?);
+        self.code.two(MOVE, to, Operand::Vector(a));
+        let b = Operand::Vector(b);
+        self.code.three(encode::PERMUTE, to, lanes, b);
+        let instruction = self.recording.instructions[index];
+        self.release(index, instruction, [one, two, None]);
+        let at = self.at(index);
+        self.places[at] = Some(to);
+        Some(())
+    }
+
     /// Instructions that read before they write, so that the result may be where an operand is.
     fn compute(&mut self, index: usize, instruction: Instruction) -> Option<()> {
         let (opcode, a, b, mask) = match instruction {
             Instruction::MultiplyAdd(a, b, c) => return self.multiply_add(index, [a, b, c]),
+            Instruction::Permute(order, a, b) => return self.permute(index, order, [a, b]),
             Instruction::Unary(op, a) => (unary(op), None, a, None),
             Instruction::Binary(op, a, b) => (binary(op), Some(a), b, None),
             Instruction::Compare(op, a, b) => (comparison(op), Some(a), b, None),
@@ -413,6 +490,38 @@ impl<'a> Emitter<'a> {
         self.places[at] = Some(to);
         Some(())
     }
+}
+
+/// The mask of some elements: all, or the rest.
+fn mask(part: Part, rest: bool) -> Mask {
+    match part {
+        _ if !rest => 0,
+        Part::Whole => REST,
+        Part::First => REST_OF_PAIRS[0],
+        Part::Second => REST_OF_PAIRS[1],
+    }
+}
+
+/// Whether elements are at twice the index, and how many vectors further.
+fn vectors(part: Part, copy: u8) -> (bool, u8) {
+    match part {
+        Part::Whole => (false, copy),
+        Part::First => (true, 2 * copy),
+        Part::Second => (true, 2 * copy + 1),
+    }
+}
+
+/// The lanes of two vectors that a permutation takes.
+fn lanes(order: Order) -> [u8; 16] {
+    std::array::from_fn(|lane| {
+        let lane = lane as u8;
+        match order {
+            Order::Even => 2 * lane,
+            Order::Odd => 2 * lane + 1,
+            Order::Lower => lane / 2 + lane % 2 * 16,
+            Order::Upper => lane / 2 + lane % 2 * 16 + 8,
+        }
+    })
 }
 
 fn unary(op: Unary) -> Opcode {

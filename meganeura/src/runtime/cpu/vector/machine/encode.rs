@@ -10,7 +10,9 @@ pub(super) type Mask = u8;
 
 /// The mask of the elements that are left at the end.
 pub(super) const REST: Mask = 1;
-/// Masks for comparisons.
+/// The masks of the pairs that are left at the end, two vectors of them.
+pub(super) const REST_OF_PAIRS: [Mask; 2] = [2, 3];
+/// Masks for comparisons, where those of pairs are not needed.
 pub(super) const MASKS: std::ops::Range<Mask> = 2..8;
 
 /// General registers that hold the addresses of streams: all but the index (0), the rest of
@@ -26,8 +28,10 @@ pub(super) enum Operand {
     Vector(Vector),
     /// At a base register plus the index, so many vectors further.
     Stream(u8, u8),
-    /// At the address in register 0.
-    Pointer,
+    /// At a base register plus twice the index, so many vectors further.
+    Pairs(u8, u8),
+    /// So many bytes after the address in register 0.
+    Pointer(i32),
     /// So many vectors after where folds go.
     Folded(u8),
     /// A number in the pool.
@@ -102,6 +106,14 @@ pub(super) const EXCHANGES: [Opcode; 4] = [
     with(1, 0, 0xc6, 0xb1),
 ];
 
+/// Bytes as whole numbers.
+pub(super) const WIDEN: Opcode = opcode(2, 1, 0x31);
+/// Lanes of `to` and `b`, by their numbers in `a`.
+pub(super) const PERMUTE: Opcode = opcode(2, 1, 0x7f);
+
+/// What says that an address has the index twice.
+const TWICE: u8 = 0x40;
+
 /// A condition on the last comparison of numbers without a sign.
 #[derive(Clone, Copy)]
 pub(super) enum Condition {
@@ -141,7 +153,7 @@ impl Assembler {
     ) {
         let (base, index_high) = match b {
             Operand::Vector(register) => (register & 15, register >> 4),
-            Operand::Stream(base, _) => (base, 0),
+            Operand::Stream(base, _) | Operand::Pairs(base, _) => (base, 0),
             _ => (0, 0),
         };
         let high = |register: u8, bit: u8| (!register >> bit) & 1;
@@ -161,7 +173,11 @@ impl Assembler {
         match b {
             Operand::Vector(register) => self.put(&[0xc0 | reg | register & 7]),
             Operand::Stream(base, vectors) => self.put(&[0x44 | reg, base & 7, vectors]),
-            Operand::Pointer => self.put(&[reg]),
+            Operand::Pairs(base, vectors) => self.put(&[0x44 | reg, TWICE | base & 7, vectors]),
+            Operand::Pointer(bytes) => {
+                self.put(&[0x80 | reg]);
+                self.put(&bytes.to_le_bytes());
+            }
             Operand::Folded(vectors) => self.put(&[0x42 | reg, vectors]),
             Operand::Pool(number) | Operand::Spread(number) => {
                 self.put(&[0x05 | reg]);
@@ -180,13 +196,14 @@ impl Assembler {
         self.masked(opcode, to, a, b, 0, false);
     }
 
-    /// Asks for a line at a base register plus the index, so many bytes further.
-    pub(super) fn fetch(&mut self, base: u8, bytes: u32, written: bool) {
+    /// Asks for a line at a base register plus the index (or `twice` that), so many bytes further.
+    pub(super) fn fetch(&mut self, base: u8, twice: bool, bytes: u32, written: bool) {
+        let scale = if twice { TWICE } else { 0 };
         let (code, kind) = if written { (0x0d, 1) } else { (0x18, 1) };
         if base > 7 {
             self.put(&[0x41]);
         }
-        self.put(&[0x0f, code, 0x84 | kind << 3, base & 7]);
+        self.put(&[0x0f, code, 0x84 | kind << 3, scale | base & 7]);
         self.put(&bytes.to_le_bytes());
     }
 
@@ -211,6 +228,16 @@ impl Assembler {
             self.pool.push(bits);
             self.pool.len() - 1
         })
+    }
+
+    /// The place of 16 bytes in the pool.
+    pub(super) fn bytes(&mut self, bytes: [u8; 16]) -> Operand {
+        let first = self.pool.len();
+        for word in bytes.chunks_exact(4) {
+            let word = [word[0], word[1], word[2], word[3]];
+            self.pool.push(u32::from_le_bytes(word));
+        }
+        Operand::Pool(first)
     }
 
     /// Saves what must be as before afterwards.
@@ -274,8 +301,15 @@ impl Assembler {
 
     /// The mask `REST` = the first element only.
     pub(super) fn single(&mut self) {
-        // mov edx, 1; kmovw k1, edx
-        self.put(&[0xba, 1, 0, 0, 0, 0xc5, 0xf8, 0x92, 0xca]);
+        self.mask(1);
+    }
+
+    /// The mask `REST` = these elements.
+    pub(super) fn mask(&mut self, elements: u16) {
+        // mov edx, …; kmovw k1, edx
+        self.put(&[0xba]);
+        self.put(&u32::from(elements).to_le_bytes());
+        self.put(&[0xc5, 0xf8, 0x92, 0xca]);
     }
 
     /// The mask of the elements that are left; sets the condition `Zero` if there are none.
@@ -285,6 +319,18 @@ impl Assembler {
         self.put(&[0xc4, 0xe2, 0x48, 0xf5, 0xd2]);
         self.put(&[0xc5, 0xf8, 0x92, 0xca]);
         self.put(&[0x48, 0x85, 0xf6]);
+    }
+
+    /// The masks `REST_OF_PAIRS` of the elements that are left, of which there are twice as many
+    /// as the count says; the count is lost.
+    pub(super) fn rest_of_pairs(&mut self) {
+        // add esi, esi; mov edx, −1; bzhi edx, edx, esi; kmovw k2, edx; shr edx, 16; kmovw k3, edx
+        self.put(&[0x01, 0xf6]);
+        self.put(&[0xba, 0xff, 0xff, 0xff, 0xff]);
+        self.put(&[0xc4, 0xe2, 0x48, 0xf5, 0xd2]);
+        self.put(&[0xc5, 0xf8, 0x92, 0xd2]);
+        self.put(&[0xc1, 0xea, 16]);
+        self.put(&[0xc5, 0xf8, 0x92, 0xda]);
     }
 
     /// Where folds go is known again.

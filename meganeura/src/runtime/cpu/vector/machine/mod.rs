@@ -17,7 +17,7 @@ mod trace;
 
 use self::pages::Pages;
 use self::trace::Instruction;
-pub(in super::super) use self::trace::{Recording, Slot, Value, traceable};
+pub(in super::super) use self::trace::{Recording, Slot, Value, traceable, turn};
 use super::steps::{combine, halve};
 use crate::ir::Combine;
 
@@ -35,6 +35,8 @@ type Entry = unsafe extern "C" fn(table: *const *mut f32, count: usize, folds: *
 #[derive(Debug)]
 pub(in super::super) struct Fused {
     entry: Entry,
+    /// Elements come in multiples of this.
+    turn: usize,
     folds: Vec<(Combine, Slot)>,
     /// The slots whose elements, floats or doubles it reads.
     pub(in super::super) reads: Vec<Slot>,
@@ -64,24 +66,33 @@ impl Fused {
         let reads = instructions
             .iter()
             .filter_map(|instruction| match *instruction {
-                Instruction::Load(slot)
+                Instruction::Load(slot, _)
                 | Instruction::Splat(slot)
                 | Instruction::Count(slot)
+                | Instruction::Cycle(slot, _)
                 | Instruction::Fold(_, _, slot) => Some(slot),
                 _ => None,
             });
         let writes = instructions
             .iter()
             .filter_map(|instruction| match *instruction {
-                Instruction::Store(slot, _) | Instruction::Whole(_, _, slot) => Some(slot),
+                Instruction::Store(slot, ..) | Instruction::Whole(_, _, slot) => Some(slot),
                 _ => None,
             });
         let (reads, writes) = (reads.collect(), writes.collect());
+        let turns = instructions
+            .iter()
+            .filter_map(|instruction| match *instruction {
+                Instruction::Cycle(_, period) => turn(usize::from(period)),
+                _ => None,
+            });
+        let turn = turns.max().map_or(1, |vectors| vectors * 16);
         let pages = Pages::new(&emit::emit(recording)?)?;
         // SAFETY: the pages hold a function of this type from their start on.
         let entry = unsafe { std::mem::transmute::<*const _, Entry>(pages.start()) };
         Some(Fused {
             entry,
+            turn,
             folds,
             reads,
             writes,
@@ -89,14 +100,15 @@ impl Fused {
         })
     }
 
-    /// Runs the loop.
+    /// Runs the loop; with cycles, over whole turns of them.
     ///
     /// # Safety
     /// The machine must have AVX-512 and BMI2; the table's pointers must lead to so many
-    /// elements, to floats where they are splats, to doubles where they are folds.
+    /// elements, twice as many where those are pairs, to floats where they are splats, to doubles where they are folds.
     pub(in super::super) unsafe fn run(&self, table: &[*mut f32], count: usize) {
         // SAFETY: the caller's promise; there is room for every fold.
         unsafe {
+            debug_assert!(count.is_multiple_of(self.turn));
             let mut folded = std::mem::MaybeUninit::<Folded>::uninit();
             (self.entry)(table.as_ptr(), count, folded.as_mut_ptr().cast());
             for (number, &(how, slot)) in self.folds.iter().enumerate() {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::encode::{BASES, Vector};
-use super::trace::{Instruction, Recording, Slot, Value};
+use super::encode::{BASES, Mask, REST_OF_PAIRS, Vector};
+use super::trace::{Instruction, Order, Recording, Slot, Value, turn};
 
 /// The vector registers.
 const VECTORS: u8 = 32;
@@ -22,6 +22,10 @@ pub(super) struct Registers {
     pub(super) streams: Vec<(Slot, u8)>,
     /// The constants, splats and counts that are in registers before the loop.
     pub(super) ready: Vec<(Value, Vector)>,
+    /// Of each cycle, the registers of its vectors.
+    pub(super) cycles: Vec<(Value, Vec<Vector>)>,
+    /// The numbers of the lanes that permutations take.
+    pub(super) orders: Vec<(Order, Vector)>,
     /// Of each fold, the registers of its chains.
     pub(super) folds: Vec<(usize, Vec<Vector>)>,
     /// Copies of the body in the loop.
@@ -44,8 +48,8 @@ impl Registers {
             for operand in instruction.operands() {
                 last[usize::from(operand)] = index;
             }
-            if let Instruction::Load(slot)
-            | Instruction::Store(slot, _)
+            if let Instruction::Load(slot, _)
+            | Instruction::Store(slot, ..)
             | Instruction::Fetch { slot, .. } = instruction
                 && index >= before
                 && !slots.contains(slot)
@@ -76,6 +80,9 @@ impl Registers {
         alive(recording, &last, 0..before, 1)?;
         let kept = (0..before).filter(|&value| last[value] >= before);
         let kept = kept.filter(|&value| recording.makes(value)).count() + splats.len();
+        let orders = orders(recording);
+        let cycles = cycles(recording)?;
+        let kept = kept + orders.len() + cycles.iter().map(|(_, vectors)| vectors).sum::<usize>();
         let turns = usize::from(together);
         let most = alive(recording, &last, before..instructions.len(), turns)?;
         let room = VECTORS.checked_sub(u8::try_from(most + kept).ok()?)?;
@@ -87,11 +94,13 @@ impl Registers {
             folds.len() * usize::from(chains) <= usize::from(room)
                 && (chains == 1 || instructions.len() * usize::from(chains) <= LONG)
         };
-        let chains = [CHAINS, 2, 1]
-            .into_iter()
-            .find(|&c| c <= copies && fits(c))?;
+        let turn = cycles.iter().map(|&(_, vectors)| vectors as u8).max();
+        let chains = match turn {
+            Some(turn) => Some(turn).filter(|_| folds.is_empty()),
+            None => [CHAINS, 2, 1].into_iter().find(|&c| c <= copies && fits(c)),
+        }?;
         let counts = which(|i| matches!(i, Instruction::Count(_)));
-        if together > 1 && (together > chains || !counts.is_empty()) {
+        if together > 1 && (!chains.is_multiple_of(together) || !counts.is_empty()) {
             return None;
         }
         let fixed = folds.len() as u8 * chains;
@@ -103,11 +112,16 @@ impl Registers {
         let ready = fixed.map(|value| (value as Value, take())).collect();
         let chained = |fold| (fold, (0..chains).map(|_| take()).collect());
         let folds = folds.into_iter().map(chained).collect();
+        let in_registers = |(cycle, vectors)| (cycle, (0..vectors).map(|_| take()).collect());
+        let cycles = cycles.into_iter().map(in_registers).collect();
+        let orders = orders.into_iter().map(|order| (order, take())).collect();
         let streams = slots.into_iter().zip(BASES).collect();
         Some(Registers {
             before,
             streams,
             ready,
+            cycles,
+            orders,
             folds,
             chains,
             together,
@@ -115,6 +129,37 @@ impl Registers {
             last,
         })
     }
+
+    /// Whether a mask is needed for pairs.
+    pub(super) fn takes(&self, mask: Mask) -> bool {
+        !self.orders.is_empty() && REST_OF_PAIRS.contains(&mask)
+    }
+}
+
+/// The cycles and how many vectors each has, if they go into one another.
+fn cycles(recording: &Recording) -> Option<Vec<(Value, usize)>> {
+    let mut cycles = Vec::new();
+    for (value, instruction) in recording.instructions.iter().enumerate() {
+        if let Instruction::Cycle(_, period) = instruction {
+            cycles.push((value as Value, turn(usize::from(*period))?));
+        }
+    }
+    let longest = cycles.iter().map(|&(_, vectors)| vectors).max();
+    let whole = |&(_, vectors): &(Value, usize)| longest.is_some_and(|l| l.is_multiple_of(vectors));
+    cycles.iter().all(whole).then_some(cycles)
+}
+
+/// The permutations that are done.
+fn orders(recording: &Recording) -> Vec<Order> {
+    let mut orders = Vec::new();
+    for instruction in &recording.instructions {
+        if let Instruction::Permute(order, ..) = instruction
+            && !orders.contains(order)
+        {
+            orders.push(*order);
+        }
+    }
+    orders
 }
 
 /// How many registers some instructions need at once for what they make, so many of each, if no
@@ -165,9 +210,10 @@ impl Recording {
 fn in_vector(instruction: Instruction) -> bool {
     matches!(
         instruction,
-        Instruction::Load(_)
+        Instruction::Load(..)
             | Instruction::Unary(..)
             | Instruction::Binary(..)
+            | Instruction::Permute(..)
             | Instruction::MultiplyAdd(..)
             | Instruction::Blend { .. }
     )

@@ -1,6 +1,6 @@
 use super::super::{Form, InstructionSet, Kind, lookup};
 use super::trace::Value;
-use super::{Fused, Recording, traceable};
+use super::{Fused, Recording, traceable, turn};
 use crate::ir::{Combine, ScalarOp};
 
 /// All that one or two turns of a loop and a rest can be, and longer ones.
@@ -191,6 +191,112 @@ fn columns_are_counted() {
                 (sum - total - 0.5).abs() <= 1e-6 * total,
                 "{count} elements"
             );
+        }
+    }
+}
+
+/// Pairs come apart and go together again, however many are left at the end and wherever they lie, also
+/// over what was read; nothing behind them is touched.
+#[test]
+fn pairs_are_two_streams() {
+    if !InstructionSet::detect().fuses() {
+        return;
+    }
+    for in_place in [false, true] {
+        for long in [false, true] {
+            let to = if in_place { 0 } else { 1 };
+            let mut recording = Recording::default();
+            let [even, odd] = recording.load_pairs(0);
+            let factor = recording.load(2);
+            let mut first = recording.scalar(ScalarOp::Multiply, [even, factor, factor]);
+            let second = recording.scalar(ScalarOp::Subtract, [odd, even, even]);
+            if long {
+                // Longer than what is repeated.
+                for _ in 0..8 {
+                    first = recording.scalar(ScalarOp::Add, [first, factor, factor]);
+                }
+            }
+            recording.store_pairs(to, [first, second]);
+            recording.store(3, odd);
+            recording.fetch_pairs(0, 640, in_place);
+            recording.fold(Combine::Sum, even, 4);
+            for count in counts() {
+                for offset in [0, 1, 7] {
+                    pairs_of(&recording, count, offset, usize::from(to), long);
+                }
+            }
+        }
+    }
+}
+
+/// Runs the loop of the test above over so many pairs, so many floats after the start of a line.
+fn pairs_of(recording: &Recording, count: usize, offset: usize, to: usize, long: bool) {
+    let fused = Fused::new(recording).expect("registers enough");
+    let number = |i: usize| ((i * 37) % 101) as f32 - 50.0;
+    let pairs: Vec<f32> = (0..offset + 2 * count + 40).map(number).collect();
+    let mut streams = [
+        pairs.clone(),
+        pairs.clone(),
+        (0..count + 40).map(|i| (i % 7 + 1) as f32).collect(),
+        vec![0.5; count + 40],
+    ];
+    let factors = streams[2].clone();
+    let mut double: f64 = 0.5;
+    let mut table = streams
+        .each_mut()
+        .map(|stream| stream.as_mut_ptr())
+        .to_vec();
+    table[..2]
+        .iter_mut()
+        .for_each(|pointer| *pointer = pointer.wrapping_add(offset));
+    table.push((&raw mut double).cast());
+    // SAFETY: every stream has so many floats, or pairs of them.
+    unsafe { fused.run(&table, count) };
+    let (mut expected, mut odds, mut sum) = (pairs.clone(), vec![0.5; count + 40], 0.5);
+    for i in 0..count {
+        let at = offset + 2 * i;
+        let more = if long { 8.0 * factors[i] } else { 0.0 };
+        expected[at] = pairs[at] * factors[i] + more;
+        expected[at + 1] = pairs[at + 1] - pairs[at];
+        odds[i] = pairs[at + 1];
+        sum += f64::from(pairs[at]);
+    }
+    assert!(same(&streams[to], &expected), "{count} pairs at {offset}");
+    assert!(to == 0 || same(&streams[0], &pairs), "{count} pairs");
+    assert!(same(&streams[3], &odds), "{count} pairs at {offset}");
+    assert_eq!(double, sum, "{count} pairs at {offset}");
+}
+
+/// Few floats stand for long rows, whatever their number; several cycles take turns of one length.
+#[test]
+fn cycles_begin_anew() {
+    if !InstructionSet::detect().fuses() {
+        return;
+    }
+    for period in 1..=64_u16 {
+        let Some(vectors) = turn(usize::from(period)) else {
+            assert!(!(1..=4).any(|n| (n * 16) % usize::from(period) == 0));
+            continue;
+        };
+        let mut recording = Recording::default();
+        let x = recording.load(0);
+        let [a, b] = [1, 2].map(|slot| recording.cycle(slot, period));
+        let product = recording.scalar(ScalarOp::Multiply, [x, a, a]);
+        let sum = recording.scalar(ScalarOp::Add, [product, b, b]);
+        recording.store(3, sum);
+        for turns in [0, 1, 2, 5] {
+            let (count, period) = (turns * vectors * 16, usize::from(period));
+            let table = |factor: usize| (0..period).map(|i| (i * factor) as f32).collect();
+            let mut streams: [Vec<f32>; 4] = [
+                (0..count).map(|i| (i % 11) as f32).collect(),
+                table(2),
+                table(5),
+                vec![-7.0; count + 1],
+            ];
+            run(&recording, &mut streams, count);
+            let at = |i: usize| (i % 11 * (i % period) * 2 + i % period * 5) as f32;
+            let expected: Vec<f32> = (0..count).map(at).chain([-7.0]).collect();
+            assert!(same(&streams[3], &expected), "{count} elements, {period}");
         }
     }
 }

@@ -14,6 +14,30 @@ pub(in super::super::super) type Slot = u16;
 /// The number of the instruction that makes a value.
 pub(in super::super::super) type Value = u16;
 
+/// Which elements a pointer leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// One for each lane.
+    Whole,
+    /// Two for each lane, side by side: the first vector of them.
+    First,
+    /// The second.
+    Second,
+}
+
+/// Which of two vectors' lanes, one after the other, become a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Every second, from the first on.
+    Even,
+    /// Every second, from the second on.
+    Odd,
+    /// One of the first vector and one of the second in turn: their lower halves.
+    Lower,
+    /// Their upper halves.
+    Upper,
+}
+
 /// What happens to the vector at some elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Instruction {
@@ -22,14 +46,18 @@ pub(super) enum Instruction {
     /// The float that a pointer leads to, in all lanes.
     Splat(Slot),
     /// The elements that a pointer leads to, in the loop.
-    Load(Slot),
+    Load(Slot, Part),
     /// The floats that a pointer leads to for the first vector, more by 16 for each that follows.
     Count(Slot),
+    /// So many floats that a pointer leads to, again and again.
+    Cycle(Slot, u16),
     Unary(Unary, Value),
     Binary(Binary, Value, Value),
     /// `a · b + c`
     MultiplyAdd(Value, Value, Value),
     Compare(Comparison, Value, Value),
+    /// Lanes of two vectors.
+    Permute(Order, Value, Value),
     /// `mask ? yes : no`
     Blend {
         mask: Value,
@@ -37,10 +65,11 @@ pub(super) enum Instruction {
         no: Value,
     },
     /// To the elements that a pointer leads to, or to its float before the loop.
-    Store(Slot, Value),
+    Store(Slot, Part, Value),
     /// Asks for the elements so many bytes further, to write to them or to read them.
     Fetch {
         slot: Slot,
+        part: Part,
         bytes: u32,
         written: bool,
     },
@@ -84,11 +113,12 @@ impl Instruction {
     /// The values it is made of.
     pub(super) fn operands(self) -> impl Iterator<Item = Value> {
         let operands = match self {
-            Self::Constant(_) | Self::Splat(_) | Self::Load(_) => [None; 3],
-            Self::Count(_) | Self::Fetch { .. } => [None; 3],
-            Self::Unary(_, a) | Self::Store(_, a) => [Some(a), None, None],
+            Self::Constant(_) | Self::Splat(_) | Self::Load(..) => [None; 3],
+            Self::Count(_) | Self::Cycle(..) | Self::Fetch { .. } => [None; 3],
+            Self::Unary(_, a) | Self::Store(_, _, a) => [Some(a), None, None],
             Self::Fold(_, a, _) | Self::Whole(_, a, _) => [Some(a), None, None],
             Self::Binary(_, a, b) | Self::Compare(_, a, b) => [Some(a), Some(b), None],
+            Self::Permute(_, a, b) => [Some(a), Some(b), None],
             Self::MultiplyAdd(a, b, c) => [Some(a), Some(b), Some(c)],
             Self::Blend { mask, yes, no } => [Some(mask), Some(yes), Some(no)],
         };
@@ -98,9 +128,9 @@ impl Instruction {
     /// The operand that cannot be read from memory.
     pub(super) fn in_register(self) -> Option<Value> {
         match self {
-            Self::Binary(_, a, _) | Self::Compare(_, a, _) => Some(a),
+            Self::Binary(_, a, _) | Self::Compare(_, a, _) | Self::Permute(_, a, _) => Some(a),
             Self::Blend { no, .. } => Some(no),
-            Self::Store(_, a) | Self::Fold(_, a, _) | Self::Whole(_, a, _) => Some(a),
+            Self::Store(_, _, a) | Self::Fold(_, a, _) | Self::Whole(_, a, _) => Some(a),
             _ => None,
         }
     }
@@ -119,7 +149,10 @@ impl Recording {
     fn push(&mut self, instruction: Instruction) -> Value {
         if matches!(
             instruction,
-            Instruction::Constant(_) | Instruction::Splat(_) | Instruction::Count(_)
+            Instruction::Constant(_)
+                | Instruction::Splat(_)
+                | Instruction::Count(_)
+                | Instruction::Cycle(..)
         ) && let Some(known) = self.instructions.iter().position(|&i| i == instruction)
         {
             return known as Value;
@@ -135,12 +168,23 @@ impl Recording {
 
     /// The elements at a slot.
     pub(in super::super::super) fn load(&mut self, slot: Slot) -> Value {
-        self.push(Instruction::Load(slot))
+        self.push(Instruction::Load(slot, Part::Whole))
+    }
+
+    /// The pairs of elements at a slot: the first of each, and the second of each.
+    pub(in super::super::super) fn load_pairs(&mut self, slot: Slot) -> [Value; 2] {
+        let [a, b] = [Part::First, Part::Second].map(|p| self.push(Instruction::Load(slot, p)));
+        [Order::Even, Order::Odd].map(|order| self.push(Instruction::Permute(order, a, b)))
     }
 
     /// The 16 numbers at a slot, and so on by 16 from vector to vector.
     pub(in super::super::super) fn count(&mut self, slot: Slot) -> Value {
         self.push(Instruction::Count(slot))
+    }
+
+    /// So many floats at a slot, again and again, for loops over whole turns ([`turn`]) only.
+    pub(in super::super::super) fn cycle(&mut self, slot: Slot, period: u16) -> Value {
+        self.push(Instruction::Cycle(slot, period))
     }
 
     /// The float at a slot, which stays as it is during the loop.
@@ -150,13 +194,32 @@ impl Recording {
 
     /// Writes to the elements at a slot; before the loop, to its float.
     pub(in super::super::super) fn store(&mut self, slot: Slot, value: Value) {
-        self.push(Instruction::Store(slot, value));
+        self.push(Instruction::Store(slot, Part::Whole, value));
+    }
+
+    /// Writes pairs of elements to a slot.
+    pub(in super::super::super) fn store_pairs(&mut self, slot: Slot, [a, b]: [Value; 2]) {
+        for (order, part) in [(Order::Lower, Part::First), (Order::Upper, Part::Second)] {
+            let value = self.push(Instruction::Permute(order, a, b));
+            self.push(Instruction::Store(slot, part, value));
+        }
     }
 
     /// Asks for the elements so many bytes further.
     pub(in super::super::super) fn fetch(&mut self, slot: Slot, bytes: u32, written: bool) {
+        self.fetch_part(slot, Part::Whole, bytes, written);
+    }
+
+    /// Asks for the pairs of elements so many bytes further.
+    pub(in super::super::super) fn fetch_pairs(&mut self, slot: Slot, bytes: u32, written: bool) {
+        self.fetch_part(slot, Part::First, bytes, written);
+        self.fetch_part(slot, Part::Second, bytes, written);
+    }
+
+    fn fetch_part(&mut self, slot: Slot, part: Part, bytes: u32, written: bool) {
         self.push(Instruction::Fetch {
             slot,
+            part,
             bytes,
             written,
         });
@@ -179,6 +242,13 @@ impl Recording {
         *self = TRACE.take();
         value
     }
+}
+
+/// After how many vectors a cycle begins with a vector anew, if it is worth having them in registers.
+pub(in super::super::super) fn turn(period: usize) -> Option<usize> {
+    /// Vectors of a cycle at most.
+    const MOST: usize = 4;
+    (1..=MOST).find(|vectors| period > 0 && (vectors * Traced::COUNT).is_multiple_of(period))
 }
 
 /// Whether an operation looks at vectors as a whole only, and can be written down.
@@ -289,6 +359,10 @@ impl Lanes for Traced {
 
     fn negate(self) -> Self {
         binary(Binary::Xor, self, sign())
+    }
+
+    fn negative(self) -> Self {
+        binary(Binary::Or, self, sign())
     }
 
     fn copy_sign(self, other: Self) -> Self {
