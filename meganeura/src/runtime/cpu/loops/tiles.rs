@@ -210,7 +210,7 @@ impl LoopProgram {
         while row < rows.end {
             let count = (rows.end - row).min(length - row % length);
             let count = count.min(most / columns);
-            self.enter_row(state, row, tile.range);
+            self.enter_row(state, row);
             let product = product.wrapping_add((row - rows.start) * columns);
             state.table[usize::from(self.code.product)] = product;
             for phase in &self.code.phases {
