@@ -266,11 +266,13 @@ unsafe fn product<V: Vector, const ROWS: usize, const REGISTERS: usize, const AL
     }
 }
 
+/// Stores a row of a tile, or adds it to what is there.
+///
 /// # Safety
 ///
 /// As [`Vector`]'s store, for all registers one after the other.
 #[inline(always)]
-unsafe fn store_row<V: Vector, const REGISTERS: usize>(
+pub(super) unsafe fn store_row<V: Vector, const REGISTERS: usize>(
     sums: [V; REGISTERS],
     to: *mut f32,
     accumulate: bool,
@@ -287,11 +289,13 @@ unsafe fn store_row<V: Vector, const REGISTERS: usize>(
     }
 }
 
+/// The same for the first columns of a row.
+///
 /// # Safety
 ///
 /// As [`Vector`]'s store, for the first `columns` floats.
 #[inline(always)]
-unsafe fn store_part_of_row<V: Vector, const REGISTERS: usize>(
+pub(super) unsafe fn store_part_of_row<V: Vector, const REGISTERS: usize>(
     sums: [V; REGISTERS],
     to: *mut f32,
     columns: usize,

@@ -6,6 +6,7 @@
 //! nothing is multiplied. So a kernel goes over all tiles of a product, and these are no taller than the
 //! latency of sums asks for.
 
+use super::super::kernel::{store_part_of_row, store_row};
 use super::super::vector::{Portable, Vector};
 use super::queue::{Queue, Soon};
 use std::sync::OnceLock;
@@ -207,58 +208,9 @@ unsafe fn product<V: Vector, const ROWS: usize, const REGISTERS: usize>(
         for (row, sums) in sums.into_iter().enumerate() {
             let to = tile.c.add(row * tile.c_stride);
             match whole {
-                true => store(sums, to, tile.accumulate),
-                false => store_part(sums, to, columns, tile.accumulate),
+                true => store_row(sums, to, tile.accumulate),
+                false => store_part_of_row(sums, to, columns, tile.accumulate),
             }
-        }
-    }
-}
-
-/// A row of a tile.
-///
-/// # Safety
-/// As [`Sweep`].
-#[inline(always)]
-unsafe fn store<V: Vector, const REGISTERS: usize>(
-    sums: [V; REGISTERS],
-    to: *mut f32,
-    accumulate: bool,
-) {
-    for (index, mut sum) in sums.into_iter().enumerate() {
-        // SAFETY: inside the tile.
-        unsafe {
-            let to = to.add(index * V::LANES);
-            if accumulate {
-                sum = V::load(to).add(sum);
-            }
-            sum.store(to);
-        }
-    }
-}
-
-/// The first columns of a row.
-///
-/// # Safety
-/// As [`Sweep`].
-#[inline(always)]
-unsafe fn store_part<V: Vector, const REGISTERS: usize>(
-    sums: [V; REGISTERS],
-    to: *mut f32,
-    columns: usize,
-    accumulate: bool,
-) {
-    for (index, mut sum) in sums.into_iter().enumerate() {
-        let count = columns.saturating_sub(index * V::LANES).min(V::LANES);
-        if count == 0 {
-            break;
-        }
-        // SAFETY: inside the tile.
-        unsafe {
-            let to = to.add(index * V::LANES);
-            if accumulate {
-                sum = V::load_first(to, count).add(sum);
-            }
-            sum.store_first(to, count);
         }
     }
 }
