@@ -1,6 +1,6 @@
 //! How a product is cut: among threads, and into blocks that fit the caches.
 
-use super::kernel::Kernels;
+use super::kernel::{Kernels, PANEL};
 use super::problem::Problem;
 use std::ops::Range;
 
@@ -22,6 +22,11 @@ const ROW: f64 = 60.0;
 /// Cycles to write a float to a line that another core has fetched: between 2 where the cores
 /// share a last-level cache and 7 where they do not.
 const MEETING: f64 = 2.5;
+/// How much of a unit threads lose since they do not run at quite the same speed.
+const UNEVEN: f64 = 0.05;
+/// How much longer a multiply-add takes in the half of a panel that is left where columns are cut
+/// there.
+const HALF_A_PANEL: f64 = 1.4;
 /// About how many floats the hardware fetches ahead of what a thread works on.
 const FETCHED_AHEAD: f64 = 256.0;
 /// Below this many multiplications (about two microseconds) more threads do not help.
@@ -201,7 +206,10 @@ impl Costs {
         let lanes = kernels.lanes;
         let rows = m.div_ceil(self.row_unit).div_ceil(grid.rows) * self.row_unit;
         let rows = rows.min(m) as f64;
-        let columns = (n.div_ceil(lanes).div_ceil(grid.columns) * lanes) as f64;
+        let registers = n.div_ceil(lanes).div_ceil(grid.columns);
+        let columns = (registers * lanes) as f64;
+        let left = (registers % PANEL) as f64;
+        let multiplied = columns + left * (HALF_A_PANEL - 1.0) * lanes as f64;
         let depth = k as f64;
         let steps = kernels.steps();
         let blocks = (columns / column_block(kernels, self.depth) as f64).ceil();
@@ -210,15 +218,14 @@ impl Costs {
         } else {
             self.prepare_b
         };
-        let unit = rows * columns * depth / (steps * lanes) as f64
+        let unit = rows * multiplied * depth / (steps * lanes) as f64
             + rows * depth * blocks * self.prepare_a
             + columns * depth * prepare_b
             + rows * blocks * ROW
             + 500.0;
         let rounds = (self.batches * grid.rows * grid.columns).div_ceil(threads) as f64;
-        // The threads do not run at quite the same speed: the shorter the last unit, the
-        // sooner everybody has ended.
-        (rounds + 0.2) * unit + self.meeting(threads, grid)
+        // The shorter the last unit, the sooner everybody has ended.
+        (rounds + UNEVEN) * unit + self.meeting(threads, grid)
     }
 
     /// Cycles until a thread has taken the lines it writes from the others. Cut one way, each
