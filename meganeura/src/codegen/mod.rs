@@ -26,12 +26,10 @@ mod fold;
 mod index;
 mod loops;
 mod memory;
-mod pieces;
 mod scalar;
 mod simplify;
 mod split;
 mod sums;
-mod tiles;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -26,12 +26,14 @@ pub(super) fn body_accesses(body: &mut Body) -> Vec<&mut Access> {
         .collect()
 }
 
-fn uses_index(program: &Program, axis: usize) -> bool {
+/// Whether a program computes with its index along an outer axis.
+pub(super) fn uses_index(program: &Program, axis: usize) -> bool {
     let used = |instruction: &Instruction| *instruction == Instruction::OuterIndex(axis);
     program.instructions.iter().any(used)
 }
 
-fn renumber(program: &mut Program, removed: usize) {
+/// Outer axes as they are numbered once one is removed.
+pub(super) fn renumber(program: &mut Program, removed: usize) {
     for instruction in &mut program.instructions {
         if let Instruction::OuterIndex(axis) = instruction
             && *axis > removed

@@ -14,6 +14,7 @@ mod simplify;
 mod stages;
 mod sums;
 mod tiles;
+mod walks;
 
 use super::memory::Region;
 use super::vector::InstructionSet;

@@ -153,6 +153,12 @@ impl Walk {
     pub(super) fn at(&self, elements: usize) -> *mut f32 {
         self.element.step(self.base, elements)
     }
+
+    /// Elements from a row to the next along the last outer axis.
+    #[inline]
+    pub(super) fn along(&self) -> usize {
+        self.strides.last().copied().unwrap_or(0)
+    }
 }
 
 /// An accumulate.

@@ -156,7 +156,7 @@ impl LoopProgram {
                 range,
             };
             for (number, row) in rows.clone().enumerate() {
-                if !whole || number == 0 || !self.next_row(state) {
+                if !whole || number == 0 || !self.step_row(state) {
                     self.enter_row(state, row);
                     if whole {
                         self.move_to(state, columns.start);
@@ -219,24 +219,6 @@ impl LoopProgram {
             }
             row += count;
         }
-    }
-
-    /// Moves everything on to the next row, if it lies as far from this one as this one from
-    /// the one before.
-    fn next_row(&self, state: &mut State) -> bool {
-        let (Some(&length), Some(along)) = (self.code.outer.last(), state.index.last_mut()) else {
-            return false;
-        };
-        if *along + 1 >= length {
-            return false;
-        }
-        *along += 1;
-        for walk in &self.code.walks {
-            let place = &mut state.table[usize::from(walk.slot)];
-            let step = walk.strides.last().copied().unwrap_or(0);
-            *place = walk.element.step(*place, step);
-        }
-        true
     }
 
     /// Lists where the memory of some rows begins that a tile reads or writes along its

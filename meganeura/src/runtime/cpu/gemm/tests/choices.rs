@@ -2,8 +2,10 @@
 
 use super::super::space::Matter;
 use super::super::split::{Grid, WIDEST};
+use super::case::random;
 use super::*;
 use crate::ir::Precision;
+use std::sync::Mutex;
 
 /// The result as was chosen, by tiles or in memory of a layout; row-major.
 fn computed(

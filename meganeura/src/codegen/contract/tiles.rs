@@ -1,14 +1,14 @@
 //! Matrix products for GPUs: strips of both sides in workgroup memory.
 
-use super::body::{Code, Column, Point, Writer, announce_loads};
-use super::contract::{
-    Chunk, Epilogue, announce_epilogue, column_group, digits, digits_of_four, four, k_digits,
-    k_end, rounded,
-};
-use super::loops::outer_indices;
-use super::memory::is_vector;
-use super::scalar::Functions;
-use super::{LowerError, Lowering};
+use super::epilogue::{Epilogue, announce_epilogue};
+use super::indices::{column_group, digits, digits_of_four, four, k_digits, k_end};
+use super::pieces::Chunk;
+use super::rounded;
+use crate::codegen::body::{Code, Column, Point, Writer, announce_loads};
+use crate::codegen::loops::outer_indices;
+use crate::codegen::memory::is_vector;
+use crate::codegen::scalar::Functions;
+use crate::codegen::{LowerError, Lowering};
 use crate::schedule::kernel::ContractKernel;
 use meganeura_shaders::{CONTRACT_TILES, fill};
 

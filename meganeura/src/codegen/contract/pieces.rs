@@ -1,14 +1,23 @@
 //! Matrix products over a long k, cut into pieces that are computed side by side.
 
-use super::contract::{Chunk, tile_count};
-use super::simplify::program_accesses;
-use super::split::{Fold, row_strides};
+use super::registers::tile_count;
 use super::tiles::group_count;
-use super::{LowerError, Lowering, count};
+use crate::codegen::simplify::program_accesses;
+use crate::codegen::split::{Fold, row_strides};
+use crate::codegen::{LowerError, Lowering, count};
 use crate::ir::{Combine, DType};
 use crate::schedule::kernel::{
     Access, Accumulate, Body, BufferId, ContractKernel, Instruction, LoopKernel, Store,
 };
+
+/// Which part of k each batch contracts, where the first batch axis counts pieces of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk {
+    /// Elements of k before it was cut.
+    pub whole: usize,
+    /// Elements of a piece.
+    pub piece: usize,
+}
 
 impl Lowering<'_> {
     /// Into how many pieces to cut k: one unless the result has too few tiles to keep the
