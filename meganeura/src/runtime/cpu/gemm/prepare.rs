@@ -17,8 +17,10 @@ const DIRECT_COMPETING_ROWS: usize = 512;
 const WAY: usize = 1024;
 /// Half of a second-level cache, in floats.
 const HALF_A_CACHE: usize = 128 * 1024;
-/// Cycles to turn around an element of B while it is packed.
+/// Cycles to turn around a computed element of B while it is packed.
 const TURNING: f64 = 0.3;
+/// The same for an element in memory, whose lines are read many at a time.
+const TRANSPOSING: f64 = 0.5;
 /// How many rows of memory are packed into all panels of B before the next.
 pub(super) const STEPS: usize = 16;
 
@@ -35,7 +37,14 @@ pub(super) fn cost_of_a(a: &Operand<'_>, kernels: &Kernels, [m, n, k]: [usize; 3
 /// The same for an element of B and a block of rows, if it has to be packed.
 pub(super) fn cost_of_b(b: &Operand<'_>, kernels: &Kernels, [_, n, k]: [usize; 3]) -> f64 {
     match b {
-        Operand::Memory(_) => 0.4 + cost_of_fetching(k, n),
+        Operand::Memory(matrix) => {
+            let turning = if matrix.strides[1] == 1 {
+                0.0
+            } else {
+                TRANSPOSING
+            };
+            0.4 + turning + cost_of_fetching(k, n)
+        }
         Operand::Computed { source, transposed } => {
             let turning = if *transposed { TURNING } else { 0.0 };
             source.cost() + turning + cost_of_rounding(kernels)
