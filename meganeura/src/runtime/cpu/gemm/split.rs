@@ -23,7 +23,7 @@ const ROW: f64 = 60.0;
 /// Cycles to write a float to a line that another core has fetched: between 2 where the cores
 /// share a last-level cache and 7 where they do not.
 const MEETING: f64 = 2.5;
-/// How much of a unit threads lose since they do not run at quite the same speed.
+/// How much of a unit is lost since threads do not run at quite the same speed.
 const UNEVEN: f64 = 0.05;
 /// How much longer a multiply-add takes in the half of a panel that is left where columns are cut
 /// there.
