@@ -32,8 +32,9 @@ const CHAINS: usize = 12;
 /// GFLOP/s of fused multiply-adds on registers alone, all threads together.
 pub fn peak(pool: &Pool) -> f64 {
     const STEPS: usize = 200_000;
+    // A tenth of a second: a new thread may have to move to a core of its own first.
     let mut best = f64::INFINITY;
-    for _ in 0..20 {
+    for _ in 0..400 {
         let begin = Instant::now();
         pool.run(pool.threads(), |_, _| {
             black_box(multiply_add_chains(STEPS));
