@@ -282,10 +282,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn threads_write_memory_far_from_each_others() {
-        let kernels = super::super::best_kernels(crate::ir::Precision::F32);
-        let costs = |[m, n, k]: [usize; 3]| Costs {
+    fn costs([m, n, k]: [usize; 3]) -> Costs {
+        Costs {
             batches: 1,
             size: [m, n, k],
             depth: Depth::whole(k),
@@ -296,7 +294,29 @@ mod tests {
             direct_rows: 64,
             keeps_sums: true,
             turned: false,
-        };
+        }
+    }
+
+    #[test]
+    fn few_panels_are_left_whole() {
+        for kernels in super::super::kernel::available(crate::ir::Precision::F32) {
+            let panel = kernels.panel();
+            for (rows, panels) in [(256, 3), (288, 9), (768, 9), (1024, 9)] {
+                // Half of them would end inside a panel.
+                let columns = panels * panel;
+                let grid = grid(kernels, 2, &costs([rows, columns, 288]));
+                for index in 0..grid.columns {
+                    let part = part(columns, kernels.lanes, grid.columns, index);
+                    let whole = part.len().is_multiple_of(panel);
+                    assert!(whole, "{}, {rows} x {columns}: {grid:?}", kernels.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_write_memory_far_from_each_others() {
+        let kernels = super::super::best_kernels(crate::ir::Precision::F32);
         for size in [[256, 1024, 1024], [784, 128, 64], [1024, 288, 288]] {
             let grid = grid(kernels, 2, &costs(size));
             let units = grid.rows * grid.columns;
