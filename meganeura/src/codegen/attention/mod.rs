@@ -123,8 +123,7 @@ impl Lowering<'_> {
         };
         let tile = writer.tile();
         let blocks = own.div_ceil(WORKGROUP);
-        let (mut fill_tile, mut load) = (Code::default(), Code::default());
-        let (mut shared, template, groups) = (Code::default(), ATTENTION_TILES, blocks);
+        let (mut shared, mut fill_tile, mut load) = Default::default();
         let (template, groups) = match self.target.software {
             true => {
                 writer.load(&mut load);
@@ -135,7 +134,7 @@ impl Lowering<'_> {
             }
             false => {
                 writer.share(&mut shared, &mut fill_tile, &mut load);
-                (template, groups * batches * heads)
+                (ATTENTION_TILES, blocks * batches * heads)
             }
         };
         let source = fill(
